@@ -1,0 +1,112 @@
+"""Rules of the house: what is shipped, what an import costs, what no file may hold."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import importlib.metadata
+import importlib.resources
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import turnabout as ta
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "turnabout"
+MODULES = sorted(SOURCE.rglob("*.py"))
+WITH_EXAMPLES = [path for path in MODULES if ">>>" in path.read_text(encoding="utf-8")]
+
+# A path that starts at the root of somebody's machine. A letter before the slash makes it part of a longer word or URL.
+MACHINE_PATH = re.compile(r"(?<![\w.:/~$})-])/(?:home|root|Users|work|tmp|mnt)/\w")
+
+
+def name_of(path: Path) -> str:
+    """Path of a module, as seen from the source folder: the name of its test."""
+    return path.relative_to(SOURCE).as_posix()
+
+
+def project_files() -> list[Path]:
+    """Tracked files, and new ones that git does not ignore."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout: there is no list of tracked files")
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_import_leaves_optional_packages_alone():
+    optional = ["matplotlib", "lightgbm", "xgboost", "catboost", "polars", "hypothesis", "pytest"]
+    code = f"import sys, turnabout; print(*[name for name in {optional} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_types_are_shipped():
+    assert importlib.resources.files("turnabout").joinpath("py.typed").is_file()
+
+
+def test_version_is_that_of_the_installed_package():
+    try:
+        installed = importlib.metadata.version("turnabout")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("turnabout is imported from its sources and not installed")
+    assert ta.__version__ == installed
+
+
+def test_version_is_that_of_pyproject():
+    declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert declared is not None
+    assert ta.__version__ == declared[1]
+
+
+def test_changelog_knows_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{ta.__version__}]" in text or "## [Unreleased]" in text
+
+
+def test_no_path_of_a_machine_in_any_file():
+    found = []
+    for path in project_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # not text
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in MACHINE_PATH.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_machine_path"),
+    [
+        ("see " + "/home" + "/ann/x.csv", True),
+        ('open("' + "/tmp" + '/a")', True),
+        ("https://example.org/home/page", False),
+        ("docs/home/notes", False),
+    ],
+)
+def test_a_path_of_a_machine_is_told_from_other_text(text, is_machine_path):
+    assert bool(MACHINE_PATH.search(text)) is is_machine_path
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_module_says_what_it_is(path):
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_no_module_is_called_utils():
+    assert [name_of(path) for path in MODULES if path.stem in {"utils", "util", "helpers", "misc"}] == []
+
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=name_of)
+def test_examples_in_docstrings_run(path):
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testmod(module, optionflags=flags).failed == 0
