@@ -1,0 +1,427 @@
+"""The kinds of column: what values each has, and how they read and write.
+
+Two families cover the four kinds. A *scalar* (Number, Ordinal, Binary) is one encoded column on a grid of
+legal values; a Category is a group of one-hot columns. A feature that declares missing values has one more
+column, the indicator: a missing cell stays missing in every plan, and no plan creates one.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from typing import ClassVar, get_args
+
+import numpy as np
+import pandas as pd
+
+from turnabout.errors import SchemaError
+from turnabout.typing import Json, Level, Moves, Tensor
+
+GRID_NOISE = 1e-6  # share of a grid step within which a number counts as lying on the grid
+
+
+class Feature(ABC):
+    """One column of the table: its values, and which way each may move."""
+
+    kind: ClassVar[str]
+    name: str
+    moves: Moves
+    label: str
+    missing: bool
+
+    @property
+    def title(self) -> str:
+        """The display name."""
+        return self.label or self.name
+
+    @property
+    @abstractmethod
+    def value_columns(self) -> tuple[str, ...]:
+        """Names of the encoded columns, without the missing indicator."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all encoded columns."""
+        return self.value_columns + ((f"{self.name}=missing",) if self.missing else ())
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return len(self.columns)
+
+    def to_dict(self) -> Json:
+        """Kind and every field that differs from its default."""
+        out: Json = {"kind": self.kind}
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name == "name" or value != field.default:
+                out[field.name] = list(value) if isinstance(value, tuple) else value
+        return out
+
+    def encode(self, column: pd.Series) -> np.ndarray:
+        """Column of a table -> (n, width) float64; refuses what is not a value of this feature."""
+        absent = column.isna().to_numpy(dtype=bool)
+        if absent.any() and not self.missing:
+            raise SchemaError(
+                f"column '{self.name}' has a missing value in row {column.index[int(absent.argmax())]!r}, "
+                "and the feature does not declare missing values.",
+                hint=f"set missing=True on {type(self).__name__}({self.name!r}, ...) or fill the cell before encoding.",
+            )
+        out = np.zeros((len(column), self.width))
+        self._encode_present(column[~absent] if absent.any() else column, out, ~absent)
+        if self.missing:
+            out[:, -1] = absent
+        return out
+
+    @abstractmethod
+    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
+        """Write the value columns of the present cells into out[where]."""
+
+    def decode(self, x: np.ndarray) -> np.ndarray:
+        """(n, width) -> n values in the person's units, the nearest ones there are."""
+        values = self._decode_present(x)
+        if self.missing and (absent := x[:, -1] > 0.5).any():
+            values = values.astype(float if values.dtype.kind in "iufb" else object)
+            values[absent] = np.nan
+        return values
+
+    @abstractmethod
+    def _decode_present(self, x: np.ndarray) -> np.ndarray:
+        """Decode as if no cell were missing."""
+
+    @abstractmethod
+    def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
+        """True where a changed cell breaks a constraint; judged on raw values, without the encoding."""
+
+    def _check_common(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise SchemaError(f"a feature's name must be a non-empty string, not {self.name!r}.")
+        if self.moves not in get_args(Moves):
+            raise SchemaError(
+                f"feature '{self.name}' has moves={self.moves!r}.", hint=f"use one of {', '.join(get_args(Moves))}."
+            )
+
+
+class Scalar(Feature):
+    """A feature in one encoded column: position 0 at its lowest value, 1 at its highest."""
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    @abstractmethod
+    def bottom(self) -> float:
+        """Lowest legal position, in units."""
+
+    @property
+    @abstractmethod
+    def span(self) -> float:
+        """Units between position 0 and 1; positive."""
+
+    @property
+    @abstractmethod
+    def unit_step(self) -> float:
+        """Distance between neighbouring legal values, in units."""
+
+    @property
+    @abstractmethod
+    def places(self) -> int:
+        """Decimal places with which a value is written."""
+
+    def canonical(self, v: np.ndarray) -> np.ndarray:
+        """The doubles that a person's short decimals read back as."""
+        scale = 10.0**self.places
+        return np.rint(v * scale) / scale
+
+    def units(self, x: Tensor) -> Tensor:
+        """Encoded value column -> units."""
+        return self.bottom + x * self.span
+
+    def positions(self, v: Tensor) -> Tensor:
+        """Units -> encoded; the same floating-point formula as encode."""
+        return (v - self.bottom) / self.span
+
+
+@dataclass(frozen=True)
+class Number(Scalar):
+    """A quantity, continuous or on a grid of multiples of `step`.
+
+    Even a continuous number is written with a fixed count of decimal places (`decimals`; when None, enough for
+    a millionth of the range), so that what a person reads is exactly what the model is asked.
+
+    Parameters
+    ----------
+    low, high : the values a plan may use. A person's own value may lie outside; a changed one may not.
+    step : distance between legal values (1 for whole numbers); None for a continuous quantity.
+    unit : what is counted, for letters: "DM", "months".
+    moves : "free", "up" (may only rise), "down" (may only fall) or "fixed".
+    missing : whether a missing value is legitimate.
+    """
+
+    kind: ClassVar[str] = "number"
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    step: float | None = None
+    unit: str = ""
+    moves: Moves = "free"
+    label: str = ""
+    missing: bool = False
+    decimals: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check_common()
+        for what in ("low", "high"):
+            value = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value):
+                raise SchemaError(
+                    f"feature '{self.name}' has {what}={value!r}, which is not a finite number.",
+                    hint="give the lowest and highest value a plan may use.",
+                )
+            object.__setattr__(self, what, float(value))
+        if self.low > self.high or (self.low == self.high and self.moves != "fixed"):
+            raise SchemaError(
+                f"feature '{self.name}' has low={self.low:g} and high={self.high:g}: no value lies between them.",
+                hint="low must be below high (or equal, with moves='fixed').",
+            )
+        if self.step is not None:
+            if not (isinstance(self.step, (int, float, np.number)) and math.isfinite(self.step) and self.step > 0):
+                raise SchemaError(f"feature '{self.name}' has step={self.step!r}.", hint="use a positive number or None.")
+            object.__setattr__(self, "step", float(self.step))
+            first, last = math.ceil(self.low / self.step - GRID_NOISE), math.floor(self.high / self.step + GRID_NOISE)
+            if first > last and self.moves != "fixed":
+                raise SchemaError(
+                    f"feature '{self.name}': no multiple of step={self.step:g} lies in [{self.low:g}, {self.high:g}].",
+                    hint="legal values are multiples of step; make the step smaller or the bounds wider.",
+                )
+        if self.decimals is not None and not 0 <= self.decimals <= 12:
+            raise SchemaError(f"feature '{self.name}' has decimals={self.decimals!r}.", hint="use 0 to 12, or None.")
+
+    @property
+    def bottom(self) -> float:
+        return self.low
+
+    @property
+    def span(self) -> float:
+        return self.high - self.low if self.high > self.low else 1.0
+
+    @property
+    def unit_step(self) -> float:
+        return self.step if self.step is not None else 10.0**-self.places
+
+    @property
+    def places(self) -> int:
+        if self.decimals is not None:
+            return self.decimals
+        if self.step is not None:
+            exponent = Decimal(repr(self.step)).normalize().as_tuple().exponent
+            return min(12, max(0, -int(exponent)))
+        return min(12, max(0, 6 - math.floor(math.log10(self.span))))
+
+    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
+        try:
+            v = column.to_numpy(dtype=np.float64, copy=True)
+        except (ValueError, TypeError):
+            bad = next((c for c in column if not _is_number(c)), column.iloc[0])
+            raise SchemaError(
+                f"column '{self.name}' holds {bad!r}, which is not a number.",
+                hint="clean the column, or declare it as a Category with its levels.",
+            ) from None
+        if not np.isfinite(v).all():
+            row = column.index[int((~np.isfinite(v)).argmax())]
+            raise SchemaError(
+                f"column '{self.name}' holds an infinite value in row {row!r}.",
+                hint=f"numbers of this feature lie between {self.low:g} and {self.high:g}.",
+            )
+        out[where, 0] = (v - self.low) / self.span
+
+    def _decode_present(self, x: np.ndarray) -> np.ndarray:
+        v = self.low + x[:, 0] * self.span
+        step = self.unit_step
+        on_grid = np.rint(v / step)
+        near = np.abs(v / step - on_grid) < GRID_NOISE
+        v = np.where(near, self.canonical(on_grid * step), np.round(v, min(self.places + 6, 14)))
+        if self.step is not None and self.places == 0 and near.all():
+            return v.astype(np.int64)
+        return v
+
+    def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
+        a, b = _floats(own), _floats(new)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        off_grid = np.abs(b / self.unit_step - np.rint(b / self.unit_step)) > 10 * GRID_NOISE
+        with np.errstate(invalid="ignore"):
+            bad = np.isnan(a) | np.isnan(b) | (b < self.low) | (b > self.high) | off_grid
+            bad |= {"free": np.zeros(len(a), bool), "up": b < a, "down": b > a, "fixed": ~same}[self.moves]
+        return bad & ~same
+
+
+@dataclass(frozen=True)
+class Levels(Scalar):
+    """A scalar with named levels, ordered from low to high."""
+
+    name: str
+    levels: tuple[Level, ...] = (0, 1)
+    moves: Moves = "free"
+    label: str = ""
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_common()
+        object.__setattr__(self, "levels", check_levels(self.name, self.levels))
+
+    @property
+    def bottom(self) -> float:
+        return 0.0
+
+    @property
+    def span(self) -> float:
+        return float(len(self.levels) - 1)
+
+    @property
+    def unit_step(self) -> float:
+        return 1.0
+
+    @property
+    def places(self) -> int:
+        return 0
+
+    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
+        out[where, 0] = level_codes(self, self.levels, column) / self.span
+
+    def _decode_present(self, x: np.ndarray) -> np.ndarray:
+        codes = np.clip(np.rint(x[:, 0] * self.span), 0, self.span).astype(np.int64)
+        return level_array(self.levels)[codes]
+
+    def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
+        a, b = raw_codes(self.levels, own), raw_codes(self.levels, new)
+        wrong_way = {"free": np.zeros(len(a), bool), "up": b < a, "down": b > a, "fixed": a != b}[self.moves]
+        return (a != b) & (wrong_way | (a < 0) | (b < 0))
+
+
+@dataclass(frozen=True)
+class Ordinal(Levels):
+    """Named levels in an order, lowest first; every step up counts the same."""
+
+    kind: ClassVar[str] = "ordinal"
+
+
+@dataclass(frozen=True)
+class Binary(Levels):
+    """Two levels: (0, 1), (False, True), ("no", "yes")."""
+
+    kind: ClassVar[str] = "binary"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.levels) != 2:
+            raise SchemaError(
+                f"binary feature '{self.name}' has {len(self.levels)} levels.", hint="give two, or use a Category."
+            )
+
+
+@dataclass(frozen=True)
+class Category(Feature):
+    """Named levels without an order, encoded one-hot; any switch of level counts as one full change."""
+
+    kind: ClassVar[str] = "category"
+    name: str
+    levels: tuple[Level, ...] = ()
+    moves: Moves = "free"
+    label: str = ""
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_common()
+        object.__setattr__(self, "levels", check_levels(self.name, self.levels))
+        if self.moves in ("up", "down"):
+            raise SchemaError(
+                f"category '{self.name}' has moves={self.moves!r}, but its levels have no order.",
+                hint="use Ordinal(name, levels=...) with the levels from low to high, or moves='free' or 'fixed'.",
+            )
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}={level}" for level in self.levels)
+
+    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
+        out[np.flatnonzero(where), level_codes(self, self.levels, column)] = 1.0
+
+    def _decode_present(self, x: np.ndarray) -> np.ndarray:
+        return level_array(self.levels)[x[:, : len(self.levels)].argmax(1)]
+
+    def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
+        a, b = raw_codes(self.levels, own), raw_codes(self.levels, new)
+        return (a != b) & ((a < 0) | (b < 0) | (self.moves == "fixed"))
+
+
+KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category)}
+
+
+def check_levels(name: str, levels: object) -> tuple[Level, ...]:
+    """Levels as a tuple of plain values, at least two and all different."""
+    if isinstance(levels, str) or not hasattr(levels, "__iter__"):
+        raise SchemaError(f"feature '{name}' has levels={levels!r}.", hint="give a list of levels.")
+    plain = tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
+    for level in plain:
+        if not isinstance(level, (str, int, float, bool)) or (isinstance(level, float) and not math.isfinite(level)):
+            raise SchemaError(
+                f"feature '{name}' has the level {level!r}.",
+                hint="levels are strings, numbers or booleans; for missing values set missing=True.",
+            )
+    if len(plain) < 2:
+        raise SchemaError(f"feature '{name}' has {len(plain)} level(s).", hint="give at least two levels.")
+    if len(set(plain)) < len(plain):
+        twice = next(level for i, level in enumerate(plain) if level in plain[:i])
+        raise SchemaError(f"feature '{name}' lists the level {twice!r} twice.", hint="levels must differ.")
+    return plain
+
+
+def raw_codes(levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
+    """Position of each cell among the levels; -1 for a missing cell, -2 for an unknown one."""
+    index = pd.Index(list(levels), dtype=object)
+    if isinstance(column.dtype, pd.CategoricalDtype):  # look up each category once, not each cell
+        of_category = index.get_indexer(pd.Index(column.cat.categories, dtype=object))
+        codes = np.append(of_category, -1)[column.cat.codes.to_numpy()]
+    else:
+        codes = index.get_indexer(pd.Index(column.to_numpy(dtype=object, na_value=None), dtype=object))
+    # True and 1 are equal in Python, so a boolean column may be read through levels (0, 1): that is wanted
+    return np.where((codes < 0) & ~column.isna().to_numpy(dtype=bool), -2, codes)
+
+
+def level_codes(feature: Feature, levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
+    """Codes of present cells, or an error naming the first unknown value."""
+    codes = raw_codes(levels, column)
+    if (codes < 0).any():
+        bad = column.iloc[int((codes < 0).argmax())]
+        shown = list(levels) if len(levels) <= 12 else [*levels[:12], "..."]
+        raise SchemaError(
+            f"column '{feature.name}' holds {bad!r}, which is not one of its levels {shown}.",
+            hint=f"add it to {type(feature).__name__}({feature.name!r}, levels=...) or clean the column before encoding.",
+        )
+    return codes
+
+
+def level_array(levels: tuple[Level, ...]) -> np.ndarray:
+    """Levels as an array that indexes into plain values of their own type."""
+    if all(isinstance(v, bool) for v in levels):
+        return np.array(levels, dtype=bool)
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in levels):
+        return np.array(levels, dtype=np.int64)
+    out = np.empty(len(levels), dtype=object)
+    out[:] = levels
+    return out
+
+
+def _floats(column: pd.Series) -> np.ndarray:
+    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _is_number(cell: object) -> bool:
+    try:
+        float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(cell, str)

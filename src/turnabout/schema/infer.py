@@ -1,0 +1,141 @@
+"""A first draft of a schema, for a person to edit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from turnabout.errors import SchemaError
+from turnabout.schema.features import Binary, Category, Feature, Number, Ordinal, check_levels
+from turnabout.schema.schema import Schema
+from turnabout.typing import Moves
+
+MANY_LEVELS = 50  # a text column with more levels than this and hardly a repeat is an identifier, not a category
+MAX_DECIMALS = 6
+
+
+def draft(
+    table: pd.DataFrame,
+    *,
+    immutable: tuple[str, ...],
+    increasing: tuple[str, ...],
+    decreasing: tuple[str, ...],
+    categorical: tuple[str, ...],
+    ordinal: Mapping[str, Any],
+    ignore: tuple[str, ...],
+    units: Mapping[str, str],
+    labels: Mapping[str, str],
+) -> Schema:
+    """Whole numbers stay whole, bounds come from the data, two values make a Binary, text a Category."""
+    if len(table) == 0:
+        raise SchemaError("a schema cannot be inferred from an empty table.", hint="pass the training table.")
+    columns = [str(c) for c in table.columns]
+    for name in (*immutable, *increasing, *decreasing, *categorical, *ordinal, *ignore, *units, *labels):
+        if name not in columns:
+            raise SchemaError(f"the table has no column '{name}'.", hint=f"it has {', '.join(columns)}.")
+    moves: dict[str, Moves] = {}
+    for names, way in ((immutable, "fixed"), (increasing, "up"), (decreasing, "down")):
+        for name in names:
+            if name in moves:
+                raise SchemaError(
+                    f"column '{name}' is declared both {moves[name]} and {way}.", hint="name it in one list only."
+                )
+            moves[name] = way  # type: ignore[assignment]
+    notes: list[str] = []
+    features = []
+    for name in columns:
+        if name in ignore:
+            continue
+        shared = {"moves": moves.get(name, "free"), "label": labels.get(name, "")}
+        if name in ordinal:
+            features.append(_ordinal(table[name], tuple(ordinal[name]), shared))
+        else:
+            features.append(_guess(table[name], name in categorical, units.get(name, ""), shared, notes))
+    return Schema(tuple(features), tuple(notes))
+
+
+def _ordinal(column: pd.Series, levels: tuple[Any, ...], shared: dict[str, Any]) -> Feature:
+    return Ordinal(str(column.name), levels=levels, missing=bool(column.isna().any()), **shared)
+
+
+def _guess(column: pd.Series, as_category: bool, unit: str, shared: dict[str, Any], notes: list[str]) -> Feature:
+    name, missing = str(column.name), bool(column.isna().any())
+    present = column.dropna()
+    if len(present) == 0:
+        raise SchemaError(f"column '{name}' holds only missing values.", hint=f"pass ignore=[{name!r}].")
+    if missing:
+        notes.append(f"{name}: {int(column.isna().sum())} missing cells, declared as missing values.")
+    shared = shared | {"missing": missing}
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        if dtype.ordered:
+            notes.append(f"{name}: an ordered categorical, taken as Ordinal.")
+            return Ordinal(name, levels=tuple(dtype.categories), **shared)
+        return _levels(name, list(dtype.categories), shared, notes)
+    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
+        raise SchemaError(
+            f"column '{name}' holds dates, which a plan cannot change.",
+            hint=f"turn it into a number (days, years), or pass ignore=[{name!r}].",
+        )
+    if pd.api.types.is_bool_dtype(dtype):
+        return Binary(name, levels=(False, True), **shared)
+    values = present.unique()
+    if pd.api.types.is_numeric_dtype(dtype) and not as_category:
+        return _number(name, np.sort(values.astype(np.float64)), unit, shared, notes)
+    if not as_category and len(values) > MANY_LEVELS and len(values) > 0.5 * len(present):
+        raise SchemaError(
+            f"column '{name}' has {len(values)} different values in {len(present)} rows: it looks like an identifier.",
+            hint=f"pass ignore=[{name!r}], or categorical=[{name!r}] if it really is a category.",
+        )
+    return _levels(name, sorted(values.tolist(), key=lambda v: (isinstance(v, str), v)), shared, notes)
+
+
+def _levels(name: str, levels: list[Any], shared: dict[str, Any], notes: list[str]) -> Feature:
+    if len(levels) == 1:
+        notes.append(f"{name}: only the value {levels[0]!r} occurs; declared fixed, with a second level 'other'.")
+        return Category(name, levels=(levels[0], "other"), **(shared | {"moves": "fixed"}))
+    plain = check_levels(name, levels)
+    if len(plain) == 2:
+        notes.append(f"{name}: two values, taken as Binary from {plain[0]!r} to {plain[1]!r}.")
+        return Binary(name, levels=plain, **shared)
+    if shared["moves"] in ("up", "down"):
+        raise SchemaError(
+            f"column '{name}' may only go {shared['moves']}, but its levels {list(plain)[:8]} have no known order.",
+            hint=f"pass ordinal={{{name!r}: [levels from low to high]}}.",
+        )
+    notes.append(f"{name}: {len(plain)} levels without an order, taken as Category.")
+    return Category(name, levels=plain, **shared)
+
+
+def _number(name: str, values: np.ndarray, unit: str, shared: dict[str, Any], notes: list[str]) -> Feature:
+    if not np.isfinite(values).all():
+        raise SchemaError(f"column '{name}' holds an infinite value.", hint="clean the column first.")
+    low, high = float(values[0]), float(values[-1])
+    if len(values) == 2 and (low, high) == (0.0, 1.0):
+        notes.append(f"{name}: only 0 and 1 occur, taken as Binary.")
+        return Binary(name, levels=(0, 1), **shared)
+    if low == high:
+        notes.append(f"{name}: only the value {low:g} occurs; declared fixed.")
+        return Number(name, low=low, high=high, unit=unit, **(shared | {"moves": "fixed"}))
+    if (np.rint(values) == values).all():
+        notes.append(f"{name}: whole numbers from {low:g} to {high:g}, as in the data.")
+        return Number(name, low=low, high=high, step=1.0, unit=unit, **shared)
+    decimals = _decimals(values)
+    seen = f"at most {decimals} decimals" if decimals is not None else "many decimals"
+    notes.append(f"{name}: continuous from {low:g} to {high:g}, {seen}, as in the data.")
+    return Number(name, low=low, high=high, unit=unit, decimals=decimals, **shared)
+
+
+def _decimals(values: np.ndarray) -> int | None:
+    """Most decimal places seen, or None if the numbers are not short decimals."""
+    most = 0
+    for v in values[: 10_000 if len(values) > 10_000 else len(values)]:
+        exponent = Decimal(repr(float(v))).as_tuple().exponent
+        most = max(most, -int(exponent))
+        if most > MAX_DECIMALS:
+            return None
+    return most

@@ -1,0 +1,149 @@
+"""What each person may do, column by column, for all features at once.
+
+Features say which way they move and which values they have; this module turns that into a few tensor operations
+over whole (n, d) batches, because searches project at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from turnabout.schema.features import GRID_NOISE, Category, Feature, Scalar
+from turnabout.typing import Tensor
+
+SAME = 1e-12  # encoded difference below which a cell counts as unchanged
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Constants of a schema's columns as tensors; see `Projection.of`."""
+
+    falls: Tensor  # (d,) may move below the person's own
+    rises: Tensor  # (d,) may move above it
+    indicator: Tensor  # (d,) column of the feature's missing indicator, or -1
+    scalar: Tensor  # (s,) columns of Number, Ordinal and Binary
+    grid: Tensor  # (4, s) bottom, span, step and 10 ** places of each scalar column
+    group: Tensor  # (g, k) columns of each free category, padded with d
+    spread: Tensor  # (d, F) 1 where a column belongs to a feature
+
+    @classmethod
+    def of(cls, features: Sequence[Feature]) -> Projection:
+        """Read the constants off the features."""
+        falls, rises, indicator, scalar, grid, groups, owner = [], [], [], [], [], [], []
+        start = 0
+        for j, f in enumerate(features):
+            values, stop = len(f.value_columns), start + f.width
+            falls += [f.moves in ("free", "down")] * values + [False] * f.missing
+            rises += [f.moves in ("free", "up")] * values + [False] * f.missing
+            indicator += [stop - 1 if f.missing else -1] * f.width
+            owner += [j] * f.width
+            if isinstance(f, Scalar):
+                scalar.append(start)
+                grid.append((f.bottom, f.span, f.unit_step, 10.0**f.places))
+            elif isinstance(f, Category) and f.moves != "fixed":
+                groups.append(list(range(start, start + values)))
+            start = stop
+        widest = max(map(len, groups), default=0)
+        padded = [g + [start] * (widest - len(g)) for g in groups]
+        spread = torch.zeros(start, len(features), dtype=torch.float64)
+        spread[torch.arange(start), torch.tensor(owner)] = 1.0
+        return cls(
+            torch.tensor(falls),
+            torch.tensor(rises),
+            torch.tensor(indicator),
+            torch.tensor(scalar, dtype=torch.long),
+            torch.tensor(grid, dtype=torch.float64).reshape(-1, 4).T,
+            torch.tensor(padded, dtype=torch.long).reshape(len(groups), widest),
+            spread,
+        )
+
+    def to(self, device: torch.device) -> Projection:
+        """The same constants on another device."""
+        names = self.__dataclass_fields__
+        return Projection(**{name: getattr(self, name).to(device) for name in names})
+
+    def stuck(self, x: Tensor) -> Tensor:
+        """(..., d) True where a cell is missing and so may not move."""
+        if (self.indicator < 0).all():
+            return torch.zeros_like(x, dtype=torch.bool)
+        return (x[..., self.indicator.clamp(min=0)] > 0.5) & (self.indicator >= 0)
+
+    def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(..., d) -> lowest and highest value of each column that each person may reach."""
+        free = ~self.stuck(x)
+        lo = torch.where(self.falls & free, x.clamp(max=0.0), x)
+        hi = torch.where(self.rises & free, x.clamp(min=1.0), x)
+        return lo, hi
+
+    def relax(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Clamp scalars into their bounds and put free categories onto the simplex."""
+        lo, hi = self.bounds(x)
+        if not len(self.group):
+            return torch.minimum(torch.maximum(x_new, lo), hi)
+        padded = torch.cat([x_new, x_new.new_full((*x_new.shape[:-1], 1), -torch.inf)], -1)
+        soft = torch.cat([torch.minimum(torch.maximum(x_new, lo), hi), x_new.new_zeros((*x_new.shape[:-1], 1))], -1)
+        soft[..., self.group.flatten()] = project_simplex(padded[..., self.group]).flatten(-2)
+        return torch.where(self.stuck(x), x, soft[..., :-1])
+
+    def snap(self, x: Tensor, x_new: Tensor, outward: bool) -> Tensor:
+        """The person's own cell or a legal new one, everywhere."""
+        x = x.expand_as(x_new)
+        out = x.clone()
+        out[..., self.scalar] = self._snap_scalars(x, x_new, outward)
+        if len(self.group):
+            out = self._snap_categories(x, x_new, out, outward)
+        return torch.where(self.stuck(x), x, out)
+
+    def _snap_scalars(self, x: Tensor, x_new: Tensor, outward: bool) -> Tensor:
+        bottom, span, step, scale = self.grid
+        x, x_new = x[..., self.scalar], x_new[..., self.scalar]
+        own, v = bottom + x * span, bottom + x_new * span
+        least = torch.where(self.falls[self.scalar], bottom, own)
+        most = torch.where(self.rises[self.scalar], bottom + span, own)
+        q_least, q_most = torch.ceil(least / step - GRID_NOISE), torch.floor(most / step + GRID_NOISE)
+        q = v / step
+        nearest = torch.round(q)
+        if outward:
+            away = torch.where(v > own, torch.ceil(q), torch.floor(q))
+            nearest = torch.where((q - nearest).abs() < GRID_NOISE, nearest, away)
+        q = torch.minimum(torch.maximum(nearest, q_least), q_most)
+        v_new = torch.round(q * step * scale) / scale
+        gap = (v - own).abs()
+        keep = (q_least > q_most) | (gap <= GRID_NOISE * step) | ((v_new - own).abs() <= GRID_NOISE * step)
+        if not outward:
+            keep |= gap <= (v - v_new).abs()  # her own value is the nearest legal one
+        keep |= ~(self.falls | self.rises)[self.scalar]
+        return torch.where(keep, x, (v_new - bottom) / span)
+
+    def _snap_categories(self, x: Tensor, x_new: Tensor, out: Tensor, outward: bool) -> Tensor:
+        pad = x_new.new_full((*x_new.shape[:-1], 1), -torch.inf)
+        own = torch.cat([x, torch.zeros_like(pad)], -1)[..., self.group]  # (..., g, k)
+        new = torch.cat([x_new, pad], -1)[..., self.group]
+        # ties and, unless pushed outward, small drifts go to her own level
+        weight = new - 0.5 * own if outward else new + 1e-9 * own
+        hot = torch.zeros_like(own).scatter(-1, weight.argmax(-1, keepdim=True), 1.0)
+        real = torch.isfinite(new)
+        untouched = (((new - own).abs() < 1e-9) | ~real).all(-1, keepdim=True)
+        hot = torch.where(untouched, own, hot)
+        padded = torch.cat([out, torch.zeros_like(pad)], -1)
+        padded[..., self.group.flatten()] = hot.flatten(-2)
+        return padded[..., :-1]
+
+    def changed(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(..., F) True where any column of a feature differs from the person's own."""
+        return ((x_new - x).abs() > SAME).to(self.spread.dtype) @ self.spread > 0.5
+
+
+def project_simplex(v: Tensor) -> Tensor:
+    """Euclidean projection of the last axis onto {w >= 0, sum w = 1}; entries of -inf stay at 0."""
+    u, _ = v.sort(dim=-1, descending=True)
+    real = torch.isfinite(u)
+    u = torch.where(real, u, torch.zeros_like(u))
+    excess = u.cumsum(-1) - 1.0
+    rank = torch.arange(1, v.shape[-1] + 1, dtype=v.dtype, device=v.device)
+    count = ((u - excess / rank > 0) & real).sum(-1, keepdim=True).clamp(min=1)
+    shift = excess.gather(-1, count - 1) / count
+    return (v - shift).clamp(min=0.0)

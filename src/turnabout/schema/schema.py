@@ -1,0 +1,341 @@
+"""Schema: the ordered features of a table, and the way into and out of tensors."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+import yaml
+
+from turnabout.errors import SchemaError
+from turnabout.schema.features import KINDS, Category, Feature, Number
+from turnabout.schema.projection import Projection
+from turnabout.schema.table import as_frame
+from turnabout.typing import Json, Tensor
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What values exist: an ordered tuple of features.
+
+    A schema encodes a table as a tensor x (n, d) in [0, 1], knows what each person may reach from her row, and
+    writes a tensor back as the rows a person would read. It knows no model.
+
+    Parameters
+    ----------
+    features : the columns, in the order in which they are encoded. Other columns of a table are ignored.
+    notes : what was guessed when the schema was inferred; for the reader, not for the machine.
+    """
+
+    features: tuple[Feature, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        if not self.features:
+            raise SchemaError("a schema needs at least one feature.", hint="Schema.infer(table) drafts one.")
+        for feature in self.features:
+            if not isinstance(feature, Feature):
+                raise SchemaError(f"{feature!r} is not a feature.", hint="use Number, Binary, Ordinal or Category.")
+        if twice := [n for i, n in enumerate(self.names) if n in self.names[:i]]:
+            raise SchemaError(f"two features are named '{twice[0]}'.", hint="every feature needs a name of its own.")
+
+    # -- the layout -------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __iter__(self) -> Iterator[Feature]:
+        return iter(self.features)
+
+    def __getitem__(self, name: str) -> Feature:
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        raise SchemaError(f"the schema has no feature '{name}'.", hint=f"its features are {', '.join(self.names)}.")
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.features, self.notes  # leave the cached tensors behind
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        object.__setattr__(self, "features", state[0])
+        object.__setattr__(self, "notes", state[1])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Feature names, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return tuple(column for feature in self.features for column in feature.columns)
+
+    @property
+    def d(self) -> int:
+        """Number of encoded columns."""
+        return len(self.columns)
+
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        """Encoded columns of each feature, the missing indicator last."""
+        ends = np.cumsum([feature.width for feature in self.features])
+        return tuple(slice(int(end) - f.width, int(end)) for f, end in zip(self.features, ends, strict=True))
+
+    @cached_property
+    def feature_of(self) -> Tensor:
+        """(d,) index of the feature to which each encoded column belongs."""
+        return torch.repeat_interleave(torch.tensor([feature.width for feature in self.features]))
+
+    @cached_property
+    def missing_column(self) -> Tensor:
+        """(d,) encoded column of the missing indicator of each column's feature, or -1."""
+        last = [s.stop - 1 if f.missing else -1 for f, s in zip(self.features, self.slices, strict=True)]
+        return torch.tensor(last)[self.feature_of]
+
+    def index(self, name: str) -> int:
+        """Position of a feature."""
+        self[name]
+        return self.names.index(name)
+
+    # -- tables and tensors -----------------------------------------------------------------------------------
+
+    def table(self, people: Any) -> pd.DataFrame:
+        """The schema's columns of a table, in the schema's order; refuses what has not all of them."""
+        frame = as_frame(people)
+        if absent := [name for name in self.names if name not in frame.columns]:
+            raise SchemaError(
+                f"the table has no column '{absent[0]}'" + (f" (nor {len(absent) - 1} more)." if absent[1:] else "."),
+                hint=f"the schema needs {', '.join(self.names)}; the table has {', '.join(map(str, frame.columns))}.",
+            )
+        if doubled := frame.columns[frame.columns.duplicated()].intersection(list(self.names)).tolist():
+            raise SchemaError(f"the table has more than one column '{doubled[0]}'.", hint="keep one of them.")
+        return frame.loc[:, list(self.names)]
+
+    def encode(self, people: Any) -> Tensor:
+        """Table -> x (n, d) float64; a SchemaError names the first value that does not fit."""
+        frame = self.table(people)
+        return torch.from_numpy(np.hstack([f.encode(frame[f.name]) for f in self.features]))
+
+    def decode(self, x: Tensor) -> pd.DataFrame:
+        """x (n, d) -> the nearest table of legitimate values."""
+        array = x.detach().to("cpu", torch.float64).numpy()
+        return pd.DataFrame({f.name: f.decode(array[:, s]) for f, s in self._parts()})
+
+    def write(self, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> pd.DataFrame:
+        """The rows as printed: changed cells in the person's units, all others copied from her own row."""
+        own = self.table(people)
+        changed = self.changed(x, x_new).cpu().numpy()
+        array = x_new.detach().to("cpu", torch.float64).numpy()
+        columns: dict[str, Any] = {}
+        for j, (feature, s) in enumerate(self._parts()):
+            where = changed[:, j]
+            column = own[feature.name]
+            columns[feature.name] = _put(column, where, feature.decode(array[where, s])) if where.any() else column
+        return pd.DataFrame(columns, index=own.index)
+
+    def breaches(self, people: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
+        """(n, F) True where a printed cell breaks its feature's constraints; reads raw values, not tensors."""
+        own, new = self.table(people), self.table(rows)
+        return np.column_stack([f.breaches(own[f.name], new[f.name]) for f in self.features])
+
+    # -- what a person may do ---------------------------------------------------------------------------------
+
+    def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(..., d) -> lowest and highest encoded values each person may reach, (..., d) each."""
+        return self._projection(x).bounds(x)
+
+    def relax(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Continuous projection of x_new (..., d) onto what each person may do; x broadcasts."""
+        return self._projection(x).relax(x, x_new)
+
+    def snap(self, x: Tensor, x_new: Tensor, outward: bool = False) -> Tensor:
+        """Exact projection: each cell is the person's own or a legal new one.
+
+        With `outward`, numbers round away from the person's own value and a category switches already at half
+        its weight: more likely to stay accepted, at a slightly higher cost.
+        """
+        return self._projection(x).snap(x, x_new, outward)
+
+    def changed(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(..., F) True where a feature differs from the person's own."""
+        return self._projection(x).changed(x, x_new)
+
+    @cached_property
+    def _projections(self) -> dict[torch.device, Projection]:
+        return {}
+
+    def _projection(self, x: Tensor) -> Projection:
+        if x.device not in self._projections:
+            self._projections[x.device] = Projection.of(self.features).to(x.device)
+        return self._projections[x.device]
+
+    def distance(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(..., F) change of each feature: |dx| of a scalar, 1 for a switch of category."""
+        return (x_new - x).abs() @ self.gather.to(x_new.device, x_new.dtype)
+
+    @cached_property
+    def gather(self) -> Tensor:
+        """(d, F) matrix that sums absolute changes of encoded columns into feature distances."""
+        out = torch.zeros(self.d, len(self), dtype=torch.float64)
+        for j, (feature, s) in enumerate(self._parts()):
+            out[s.start : s.start + len(feature.value_columns), j] = 0.5 if isinstance(feature, Category) else 1.0
+        return out
+
+    def _parts(self) -> Iterator[tuple[Feature, slice]]:
+        return zip(self.features, self.slices, strict=True)
+
+    def warn_outside(self, x: Tensor) -> None:
+        """Say once for each number that people hold values outside the bounds that plans keep to."""
+        for feature, s in self._parts():
+            if not isinstance(feature, Number) or feature.moves == "fixed" or not len(x):
+                continue
+            v = x[:, s.start]
+            if v.min() < -1e-9 or v.max() > 1 + 1e-9:
+                worst = feature.units(v.min() if v.min() < -1e-9 else v.max()).item()
+                warnings.warn(
+                    f"column '{feature.name}' holds {worst:g}, outside [{feature.low:g}, {feature.high:g}]: such people "
+                    "are kept as they are, but plans only use values inside. Widen the bounds if that is too tight.",
+                    stacklevel=3,
+                )
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> Json:
+        """Plain data: {"turnabout_schema": 1, "features": [...]}."""
+        out: Json = {"turnabout_schema": VERSION, "features": [feature.to_dict() for feature in self.features]}
+        return out | ({"notes": list(self.notes)} if self.notes else {})
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Schema:
+        """The inverse of to_dict; names what is wrong with a document that is no schema."""
+        if not isinstance(document, Mapping) or "features" not in document:
+            raise SchemaError(
+                "this is not a schema: it has no list 'features'.",
+                hint="see `turnabout schema infer` for one that is, or Schema.to_yaml().",
+            )
+        if (version := document.get("turnabout_schema", VERSION)) != VERSION:
+            raise SchemaError(f"schema version {version!r} is not known.", hint=f"this release reads version {VERSION}.")
+        return cls(tuple(_feature(entry) for entry in document["features"]), tuple(document.get("notes", ())))
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        return cls.from_dict(_parse(json.loads, text, "JSON"))
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=110)
+
+    @classmethod
+    def from_yaml(cls, text: str) -> Schema:
+        return cls.from_dict(_parse(yaml.safe_load, text, "YAML"))
+
+    def save(self, path: str | Path) -> None:
+        """Write YAML, or JSON if the name ends in .json."""
+        path = Path(path)
+        path.write_text(self.to_json() if path.suffix == ".json" else self.to_yaml(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read what save wrote."""
+        path = Path(path)
+        if not path.exists():
+            raise SchemaError(f"there is no schema file {str(path)!r}.", hint="`turnabout schema infer` writes one.")
+        text = path.read_text(encoding="utf-8")
+        return cls.from_json(text) if path.suffix == ".json" else cls.from_yaml(text)
+
+    @classmethod
+    def infer(
+        cls,
+        table: Any,
+        *,
+        immutable: Any = (),
+        increasing: Any = (),
+        decreasing: Any = (),
+        categorical: Any = (),
+        ordinal: Mapping[str, Any] | None = None,
+        ignore: Any = (),
+        units: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Schema:
+        """Draft a schema from a table; `notes` says what was guessed. See `turnabout.schema.infer`."""
+        from turnabout.schema.infer import draft
+
+        return draft(
+            as_frame(table),
+            immutable=tuple(immutable),
+            increasing=tuple(increasing),
+            decreasing=tuple(decreasing),
+            categorical=tuple(categorical),
+            ordinal=dict(ordinal or {}),
+            ignore=tuple(ignore),
+            units=dict(units or {}),
+            labels=dict(labels or {}),
+        )
+
+    def summary(self) -> pd.DataFrame:
+        """One line per feature, for a person to review."""
+        rows = []
+        for f in self.features:
+            if isinstance(f, Number):
+                values = f"{f.low:g} to {f.high:g}" + (f" {f.unit}" if f.unit else "")
+                values += f", steps of {f.step:g}" if f.step else f", {f.places} decimals"
+            else:
+                levels = getattr(f, "levels", ())
+                values = ", ".join(map(str, levels[:6])) + (f", ... ({len(levels)})" if len(levels) > 6 else "")
+            rows.append((f.name, f.kind, values, f.moves, "yes" if f.missing else "", f.title))
+        return pd.DataFrame(rows, columns=["feature", "kind", "values", "moves", "missing", "label"])
+
+
+def _feature(entry: Any) -> Feature:
+    if not isinstance(entry, Mapping) or entry.get("kind") not in KINDS:
+        raise SchemaError(f"{entry!r} is not a feature.", hint=f"give each a kind: one of {', '.join(KINDS)}.")
+    cls = KINDS[entry["kind"]]
+    fields = {key: value for key, value in entry.items() if key != "kind"}
+    if unknown := [key for key in fields if key not in cls.__dataclass_fields__]:  # type: ignore[attr-defined]
+        known = ", ".join(cls.__dataclass_fields__)  # type: ignore[attr-defined]
+        raise SchemaError(f"feature {entry.get('name')!r} has the unknown field {unknown[0]!r}.", hint=f"known: {known}.")
+    if "name" not in fields:
+        raise SchemaError(f"a feature of kind {entry['kind']!r} has no name.", hint="add name: ...")
+    return cls(**fields)
+
+
+def _parse(reader: Any, text: str, what: str) -> Any:
+    try:
+        return reader(text)
+    except (ValueError, yaml.YAMLError) as error:
+        raise SchemaError(f"the schema is not valid {what}: {error}", hint="check brackets, quotes and indents.") from None
+
+
+def _put(column: pd.Series, where: np.ndarray, values: np.ndarray) -> pd.Series:
+    """Copy of the column with some cells replaced, keeping its type where the new values fit it."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        extra = [v for v in dict.fromkeys(values.tolist()) if v not in column.cat.categories]
+        column = column.cat.add_categories(extra) if extra else column
+    elif column.dtype.kind in "iu" and values.dtype.kind == "f":
+        if (np.rint(values) == values).all():
+            values = values.astype(np.int64)
+        else:
+            column = column.astype(np.float64)
+    array = column.array.copy()
+    try:
+        array[where] = values
+    except (TypeError, ValueError):  # a column of another type than the levels: write plain objects
+        plain = column.to_numpy(dtype=object, copy=True)
+        plain[where] = values
+        return pd.Series(plain, index=column.index, name=column.name)
+    return pd.Series(array, index=column.index, name=column.name)
+
+
