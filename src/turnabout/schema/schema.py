@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-import yaml
 
 from turnabout.errors import SchemaError
 from turnabout.schema.features import KINDS, Category, Feature, Number
@@ -233,14 +232,26 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        return cls.from_dict(_parse(json.loads, text, "JSON"))
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise _unreadable("JSON", error) from None
+        return cls.from_dict(document)
 
     def to_yaml(self) -> str:
+        import yaml
+
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=110)
 
     @classmethod
     def from_yaml(cls, text: str) -> Schema:
-        return cls.from_dict(_parse(yaml.safe_load, text, "YAML"))
+        import yaml
+
+        try:
+            document = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise _unreadable("YAML", error) from None
+        return cls.from_dict(document)
 
     def save(self, path: str | Path) -> None:
         """Write YAML, or JSON if the name ends in .json."""
@@ -312,11 +323,8 @@ def _feature(entry: Any) -> Feature:
     return cls(**fields)
 
 
-def _parse(reader: Any, text: str, what: str) -> Any:
-    try:
-        return reader(text)
-    except (ValueError, yaml.YAMLError) as error:
-        raise SchemaError(f"the schema is not valid {what}: {error}", hint="check brackets, quotes and indents.") from None
+def _unreadable(what: str, error: Exception) -> SchemaError:
+    return SchemaError(f"the schema is not valid {what}: {error}", hint="check brackets, quotes and indents.")
 
 
 def _put(column: pd.Series, where: np.ndarray, values: np.ndarray) -> pd.Series:

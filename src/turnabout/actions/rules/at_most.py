@@ -1,0 +1,84 @@
+"""How many features a plan may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from turnabout.actions.rules.base import TOLERANCE, BoundRule, Rule, find_feature
+from turnabout.errors import RuleError
+from turnabout.schema import Schema
+from turnabout.typing import Json, Tensor
+
+
+@dataclass(frozen=True, repr=False)
+class AtMost(Rule):
+    """At most k features change.
+
+    A plan that changes more keeps its k largest changes and takes the others back.
+
+    Parameters
+    ----------
+    k : how many may change.
+    features : among which; all when None.
+    """
+
+    kind: ClassVar[str] = "at_most"
+    k: int
+    features: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 0:
+            raise RuleError(f"AtMost has k={self.k!r}.", hint="use a whole number of changes, 0 or more.")
+        if self.features is None:
+            return
+        if isinstance(self.features, str) or not isinstance(self.features, Iterable) or not tuple(self.features):
+            raise RuleError(f"AtMost has features={self.features!r}.", hint="give a list of names, or None for all.")
+        object.__setattr__(self, "features", tuple(dict.fromkeys(self.features)))
+
+    def bind(self, schema: Schema) -> BoundAtMost:
+        names = schema.names if self.features is None else self.features
+        return BoundAtMost(schema, self.k, [find_feature(schema, name, str(self))[0] for name in names], str(self))
+
+    def __str__(self) -> str:
+        among = "" if self.features is None else f" among {', '.join(self.features)}"
+        return f"at most {self.k} {'change' if self.k == 1 else 'changes'}{among}"
+
+    def to_dict(self) -> Json:
+        out: Json = {"rule": self.kind, "k": self.k}
+        return out if self.features is None else out | {"features": list(self.features)}
+
+    @classmethod
+    def _read(cls, spec: Json) -> AtMost:
+        return cls(**spec)
+
+
+class BoundAtMost(BoundRule):
+    """`k` and `mask` (F,), the features counted. A violation is the sum of all changes but the k largest."""
+
+    def __init__(self, schema: Schema, k: int, features: list[int], name: str):
+        super().__init__(name, schema, sorted(features))
+        self.indicators = []  # a missing cell does not change, so it is always judged
+        self.k = k
+        self.mask = torch.zeros(len(schema), dtype=torch.bool)
+        self.mask[list(self.features)] = True
+
+    def _distance(self, x: Tensor, x_new: Tensor) -> Tensor:
+        distance = self.schema.distance(x, x_new) * self.mask.to(device=x_new.device, dtype=x_new.dtype)
+        return torch.where(distance > TOLERANCE, distance, torch.zeros_like(distance))
+
+    def _gap(self, x: Tensor, x_new: Tensor) -> Tensor:
+        return self._distance(x, x_new).sort(dim=-1, descending=True).values[..., self.k :].sum(-1)
+
+    def _relax(self, x: Tensor, x_new: Tensor) -> Tensor:
+        distance = self._distance(x, x_new)
+        order = distance.argsort(dim=-1, descending=True, stable=True)
+        surplus = torch.zeros_like(distance, dtype=torch.bool).scatter(-1, order[..., self.k :], True)  # (n, F)
+        surplus &= self.mask.to(x.device)
+        return torch.where(surplus[..., self.schema.feature_of.to(x.device)], x, x_new)
+
+    def _snap(self, x: Tensor, x_new: Tensor) -> Tensor:
+        return self._relax(x, x_new)

@@ -1,0 +1,143 @@
+"""Rules as declared (Rule) and as bound to a schema (BoundRule)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from turnabout.errors import RuleError
+from turnabout.schema import Feature, Schema
+from turnabout.typing import Json, Tensor
+
+TOLERANCE = 1e-9  # encoded units; violations below it are floating-point noise
+
+
+@dataclass(frozen=True)
+class LinearForm:
+    """A rule as inequalities a @ x_new <= b; a (m, d), b (n, m), infinite where a person's row cannot be judged."""
+
+    a: Tensor
+    b: Tensor
+
+
+class Rule(ABC):
+    """A constraint on a change that joins columns, declared without a schema. str and repr are its sentence."""
+
+    kind: ClassVar[str]
+    KINDS: ClassVar[dict[str, type[Rule]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Rule.KINDS[cls.kind] = cls
+
+    @abstractmethod
+    def bind(self, schema: Schema) -> BoundRule:
+        """The rule over encoded people of this schema; refuses names, levels and bounds that cannot be."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @abstractmethod
+    def to_dict(self) -> Json:
+        """Plain values that `from_dict` turns back into this rule."""
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, spec: Json) -> Rule:
+        """The rule from the entries of to_dict, without "rule"."""
+
+
+def to_dict(rule: Rule) -> Json:
+    """A rule as plain values, for YAML and JSON."""
+    return rule.to_dict()
+
+
+def from_dict(spec: Json) -> Rule:
+    """A rule from what `to_dict` wrote: {"rule": "at_most", "k": 3}."""
+    if not isinstance(spec, Mapping) or spec.get("rule") not in Rule.KINDS:
+        raise RuleError(f"{spec!r} does not describe a rule.", hint=f"give 'rule', one of {sorted(Rule.KINDS)}.")
+    entries = {key: value for key, value in spec.items() if key != "rule"}
+    try:
+        return Rule.KINDS[spec["rule"]]._read(entries)
+    except (TypeError, KeyError) as error:
+        raise RuleError(
+            f"the entries {sorted(map(str, entries))} do not make a rule of kind '{spec['rule']}' ({error}).",
+            hint="compare with rules.to_dict() of such a rule.",
+        ) from None
+
+
+class BoundRule(ABC):
+    """A rule over encoded people. x and x_new are (n, d), or broadcast over further leading dimensions.
+
+    violation : 0 where the rule is kept, else how far from kept, in encoded units.
+    relax : a continuous projection, for use inside a search. Rows that keep the rule come back as they were.
+    snap : an exact repair onto legal values. Keeps the rule where the person can by moving the rule's own features.
+    """
+
+    def __init__(self, name: str, schema: Schema, features: Iterable[int]):
+        self.name = name
+        self.schema = schema
+        self.features = tuple(features)  # the features the rule speaks of
+        self.indicators = [schema.slices[f].stop - 1 for f in self.features if schema.features[f].missing]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(..., d), (..., d) -> (...), at least 0; 0 means kept."""
+        gap = self._gap(x, x_new)
+        return torch.where(self._silent(x) | (gap <= TOLERANCE), torch.zeros_like(gap), gap)
+
+    def relax(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Continuous projection; the shape of x_new."""
+        return self._repair(self._relax, x, x_new, x_new)
+
+    def snap(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Exact repair onto legal values; the shape of x_new. Rows it cannot repair are only snapped."""
+        return self._repair(self._snap, x, x_new, self.schema.snap(x, x_new))
+
+    def linear_form(self, x: Tensor) -> LinearForm | None:
+        """The rule as inequalities over x_new for people x (n, d), or None where it has no such form."""
+        return None
+
+    def _repair(self, how: Callable[[Tensor, Tensor], Tensor], x: Tensor, x_new: Tensor, start: Tensor) -> Tensor:
+        """Rows of start that break the rule, repaired; the others as they are."""
+        broken = self.violation(x, start) > 0  # (...)
+        if not bool(broken.any()):
+            return start
+        x = x.expand_as(start)
+        out = start.clone()
+        out[broken] = how(x[broken], start[broken])
+        return out
+
+    def _silent(self, x: Tensor) -> Tensor:
+        """(...) True where a cell the rule speaks of is missing."""
+        return (x[..., self.indicators] > 0.5).any(-1)
+
+    @abstractmethod
+    def _gap(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Violation, as if no cell were missing; may be negative or noisy where kept."""
+
+    @abstractmethod
+    def _relax(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Repair rows (m, d) that break the rule, continuously."""
+
+    @abstractmethod
+    def _snap(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Repair legal rows (m, d) that break the rule, to legal rows; where that is impossible, leave them."""
+
+
+def find_feature(schema: Schema, name: str, rule: str) -> tuple[int, Feature]:
+    """Position and feature of a name, or an error that lists the names there are."""
+    if name not in schema.names:
+        raise RuleError(
+            f"the rule '{rule}' names the feature '{name}', which is not one of {list(schema.names)}.",
+            hint="use the feature names of the schema; a level of a category is written 'housing=own'.",
+        )
+    return schema.names.index(name), schema[name]

@@ -1,0 +1,27 @@
+"""What a change costs: declared by name, bound to a schema, added and scaled like numbers.
+
+>>> from turnabout import costs
+>>> costs.L1(difficulty={"age": 5.0}) + 0.1 * costs.L0()
+L1(difficulty={'age': 5.0}) + 0.1 * L0()
+"""
+
+from __future__ import annotations
+
+from turnabout.costs.base import BoundCost, Cost, Scaled, Sum, Term, from_dict
+from turnabout.costs.norms import L0, L1, L2, MAD, Weighted
+from turnabout.costs.percentile import PercentileShift
+
+__all__ = [
+    "L0",
+    "L1",
+    "L2",
+    "MAD",
+    "PercentileShift",
+    "Weighted",
+    "Sum",
+    "Scaled",
+    "Cost",
+    "BoundCost",
+    "Term",
+    "from_dict",
+]
