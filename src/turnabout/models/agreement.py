@@ -1,0 +1,70 @@
+"""A compiled form is used only if it says what the original says."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.errors import ModelError, SchemaError
+from turnabout.models.base import Judge, Model
+from turnabout.models.probe import random_rows
+from turnabout.schema import Schema
+from turnabout.typing import Tensor
+
+BACKGROUND_ROWS = 2000
+
+
+def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> list[tuple[Tensor, pd.DataFrame]]:
+    """Rows on which forms are checked, encoded and as tables: random legal ones, and up to 2000 of the background.
+
+    Random rows have missing cells only if the original can answer about those, and are left out if it cannot answer
+    about the others either (a level it has never seen).
+    """
+    pairs = []
+    if background is not None:
+        table = schema.table(background)
+        if len(table) > BACKGROUND_ROWS:
+            table = table.iloc[np.linspace(0, len(table) - 1, BACKGROUND_ROWS).astype(int)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # values outside the bounds are no news here
+            pairs.append((schema.encode(table), table))
+    for missing in (True, False) if any(f.missing for f in schema.features) else (False,):
+        x = random_rows(schema, missing=missing)
+        table = schema.decode(x)
+        try:
+            judge(table)
+        except (ModelError, SchemaError):
+            continue
+        pairs.append((x, table))
+        break
+    return pairs
+
+
+def disagreement(model: Model, pairs: list[tuple[Tensor, pd.DataFrame]], tolerance: float) -> str | None:
+    """Why the compiled form of a model is not to be used, or None if it agrees with the original.
+
+    Margins must agree within `tolerance` * (1 + |margin|), and so in sign wherever they are further from zero.
+    Log-odds may instead agree as probabilities: those read back from a probability near 0 or 1 are mostly rounding.
+    """
+    for x, table in pairs:
+        asked = model.judge(table)
+        with torch.no_grad():
+            fast = model.margin(x).detach().cpu().numpy()
+        known = ~np.isnan(asked)
+        a, b = asked[known], fast[known]
+        gap = np.abs(a - b) / (1.0 + np.abs(a))
+        if model.scale == "log-odds":
+            as_probability = np.abs(0.5 * np.tanh(a / 2) - 0.5 * np.tanh(b / 2))
+            gap = np.where(as_probability <= model.noise, 0.0, gap)
+        gap = np.nan_to_num(gap, nan=np.inf)
+        wrong = gap > tolerance
+        if wrong.any():
+            i = int(gap.argmax())
+            return (
+                f"the compiled form disagrees with the original on {int(wrong.sum())} of {len(x)} rows; "
+                f"at worst it says {b[i]:.9g} where the original says {a[i]:.9g}"
+            )
+    return None

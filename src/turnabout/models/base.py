@@ -1,0 +1,131 @@
+"""What every wrapped model can do, and the capabilities some of them offer on top."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.schema import Schema
+from turnabout.typing import Tensor
+
+if TYPE_CHECKING:
+    from turnabout.models.forest import Forest
+
+Scale = Literal["log-odds", "probability", "score", "target"]
+
+
+class Judge(Protocol):
+    """Asks the original about raw rows: table -> margins (n,), non-negative for a yes."""
+
+    title: str
+    """What is asked: "LogisticRegression in a Pipeline"."""
+    noise: float
+    """Size of the floating-point noise in the margins."""
+
+    @property
+    def scale(self) -> Scale: ...
+
+    @property
+    def rule(self) -> str:
+        """When the answer is yes: "P(yes) >= 0.5"."""
+        ...
+
+    def __call__(self, table: pd.DataFrame) -> np.ndarray: ...
+
+
+@runtime_checkable
+class Differentiable(Protocol):
+    """The margin supports autograd."""
+
+    def margin(self, x: Tensor) -> Tensor: ...
+
+    def gradient(self, x: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class Linear(Protocol):
+    """margin(x) = x @ weights + bias."""
+
+    weights: Tensor
+    bias: float
+
+
+@runtime_checkable
+class ReluNet(Protocol):
+    """The margin is the single output of `layers`, with a ReLU between each two of them."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+
+@runtime_checkable
+class Trees(Protocol):
+    """The margin is read off a sum of trees."""
+
+    forest: Forest
+
+
+CAPABILITIES: tuple[type, ...] = (Differentiable, Linear, ReluNet, Trees)
+
+
+class Model:
+    """A decision maker with one sign: a non-negative margin is a yes.
+
+    `judge` always asks the original; `margin` is the fast way to the same number. In this base class the two
+    are one: encoded rows are decoded and put to the original. Subclasses carry a compiled form, which needs no table
+    and may offer capabilities; ask with `isinstance(model, Linear)` and the like.
+
+    Parameters
+    ----------
+    schema : how tables are encoded.
+    judge : asks the original.
+    notes : what was recognised, and why something was not.
+    """
+
+    compiled: bool = False
+
+    def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...] = ()):
+        self.schema = schema
+        self.notes = notes
+        self._judge = judge
+
+    @property
+    def scale(self) -> Scale:
+        """What a margin counts: log-odds, probability, a raw score, or units of a regression target."""
+        return self._judge.scale
+
+    @property
+    def noise(self) -> float:
+        """Size of the floating-point noise in the margins: 1e-12, or 1e-6 where the original computes in float32."""
+        return self._judge.noise
+
+    @property
+    def capabilities(self) -> tuple[type, ...]:
+        """The protocols this model satisfies."""
+        return tuple(capability for capability in CAPABILITIES if isinstance(self, capability))
+
+    def judge(self, table: pd.DataFrame) -> np.ndarray:
+        """Margins of raw rows, (n,) float64, asked of the original; NaN where it answers NaN."""
+        return self._judge(table)
+
+    def margin(self, x: Tensor) -> Tensor:
+        """Margins of encoded rows, (..., d) -> (...)."""
+        rows = x.detach().reshape(-1, x.shape[-1]).cpu()
+        margins = torch.from_numpy(np.asarray(self.judge(self.schema.decode(rows)), dtype=np.float64))
+        return margins.reshape(x.shape[:-1]).to(x.device)
+
+    def to(self, device: str | torch.device) -> Self:
+        """This model with its compiled form on a device; the original stays where it is."""
+        moved = copy.copy(self)
+        moved._move(torch.device(device))
+        return moved
+
+    def _move(self, device: torch.device) -> None:
+        """Move the tensors of the compiled form; called on a fresh shallow copy."""
+
+    def __repr__(self) -> str:
+        offers = ", ".join(capability.__name__ for capability in self.capabilities) or "judged only"
+        return f"{type(self).__name__}({self._judge.title}; {offers}; yes when {self._judge.rule})"

@@ -1,0 +1,93 @@
+"""Any function from a table to P(yes), or to an amount."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from turnabout.errors import ModelError
+from turnabout.models.base import Model, Scale
+from turnabout.models.decision import InRange, settle
+from turnabout.models.original import call_failed
+from turnabout.schema import Schema
+
+_SLACK = 1e-9  # rounding by which a probability may leave [0, 1]
+
+
+class FunctionJudge:
+    """Margins of raw rows from one call of a function: P(yes) - threshold, or the distance into a range."""
+
+    noise = 1e-12
+
+    def __init__(
+        self, function: Callable[[pd.DataFrame], Any], schema: Schema, threshold: float, target: InRange | None
+    ):
+        self.function = function
+        self.schema = schema
+        self.threshold = threshold
+        self.target = target
+        name = getattr(function, "__name__", type(function).__name__)
+        self.title = f"function {name}"
+
+    @property
+    def scale(self) -> Scale:
+        return "probability" if self.target is None else "target"
+
+    @property
+    def rule(self) -> str:
+        return f"P(yes) >= {self.threshold:g}" if self.target is None else self.target.rule
+
+    def __call__(self, table: pd.DataFrame) -> np.ndarray:
+        n = len(table)
+        if n == 0:
+            return np.empty(0)
+        frame = self.schema.table(table).copy()
+        try:
+            out = self.function(frame)
+            if hasattr(out, "detach"):
+                out = out.detach().cpu()
+            values = np.asarray(out)
+            values = values if values.dtype.kind == "f" else values.astype(np.float64)
+        except Exception as error:
+            raise call_failed(error, n) from error
+        if values.shape not in ((n,), (n, 1)):
+            hint = "return one probability per row"
+            if values.ndim == 2 and values.shape[1] == 2:
+                hint += "; for predict_proba that is its column [:, 1], or wrap the classifier itself"
+            raise ModelError(
+                f"the function returned an array of shape {values.shape} for {n} rows; expected ({n},).",
+                hint=hint + ".",
+            )
+        values = values.reshape(-1)
+        if self.target is not None:
+            return self.target.margins(values)
+        outside = (values < -_SLACK) | (values > 1 + _SLACK)
+        if outside.any():
+            i = int(outside.argmax())
+            raise ModelError(
+                f"the function returned {values[i]:g} for row {table.index[i]!r}, not a probability in [0, 1].",
+                hint="return P(yes); for a score, squash it first, or pass target_range=(low, high) for an amount.",
+            )
+        return settle(values.astype(np.float64) - self.threshold, values >= self.threshold)
+
+
+def wrap_function(
+    function: Callable[[pd.DataFrame], Any],
+    schema: Schema,
+    threshold: float | None,
+    target: object,
+    target_range: object,
+) -> Model:
+    """A function of raw rows; it can be asked and nothing more."""
+    if target is not None:
+        raise ModelError(
+            f"target={target!r} names a class, but a function has none.", hint="let the function return P(yes)."
+        )
+    if target_range is not None and threshold is not None:
+        raise ModelError("threshold and target_range exclude each other.", hint="give one of them.")
+    in_range = None if target_range is None else InRange.of(target_range)
+    judge = FunctionJudge(function, schema, 0.5 if threshold is None else threshold, in_range)
+    return Model(schema, judge, ("not compiled: a function can only be asked.",))

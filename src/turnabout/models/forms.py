@@ -1,0 +1,136 @@
+"""Compiled forms: array code that stands in for the original inside a search."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+
+from turnabout.models.base import Judge, Model
+from turnabout.models.decision import Decision
+from turnabout.schema import Schema
+from turnabout.typing import Tensor
+
+Layers = tuple[tuple[Tensor, Tensor], ...]
+
+
+class SmoothModel(Model):
+    """A model whose margin is a torch program with a gradient.
+
+    Parameters
+    ----------
+    scores : maps encoded rows (..., d) to scores (..., width); moves between devices as a torch module does.
+    decision : from scores to the margin.
+    """
+
+    compiled = True
+
+    def __init__(
+        self, schema: Schema, judge: Judge, notes: tuple[str, ...], scores: torch.nn.Module, decision: Decision
+    ):
+        super().__init__(schema, judge, notes)
+        self._scores = scores
+        self._decision = decision
+
+    def margin(self, x: Tensor) -> Tensor:
+        return self._decision.from_scores(self._scores(x.to(torch.float64)))
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """Derivative of the margin, (n, d) -> (n, d)."""
+        return _gradient(self, x)
+
+    def _move(self, device: torch.device) -> None:
+        self._scores = copy.deepcopy(self._scores).to(device)
+
+
+class LinearModel(Model):
+    """A model whose margin is x @ weights + bias."""
+
+    compiled = True
+
+    def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...], weights: Tensor, bias: float):
+        super().__init__(schema, judge, notes)
+        self.weights = weights
+        self.bias = bias
+
+    def margin(self, x: Tensor) -> Tensor:
+        return x.to(torch.float64) @ self.weights + self.bias
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """Derivative of the margin, (n, d) -> (n, d)."""
+        return self.weights.expand_as(x).clone()
+
+    def _move(self, device: torch.device) -> None:
+        self.weights = self.weights.to(device)
+
+
+class ReluModel(Model):
+    """A model whose margin is a net of linear layers with a ReLU between each two."""
+
+    compiled = True
+
+    def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...], layers: Layers):
+        super().__init__(schema, judge, notes)
+        self.layers = layers
+
+    def margin(self, x: Tensor) -> Tensor:
+        return run_layers(self.layers, x.to(torch.float64))[..., 0]
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """Derivative of the margin, (n, d) -> (n, d)."""
+        return _gradient(self, x)
+
+    def _move(self, device: torch.device) -> None:
+        self.layers = tuple((weight.to(device), bias.to(device)) for weight, bias in self.layers)
+
+
+class LayeredScores(torch.nn.Module):
+    """Scores of linear layers with one activation between each two."""
+
+    def __init__(self, layers: Layers, activation: str = "relu", hinges: torch.nn.Module | None = None):
+        super().__init__()
+        self.activation = activation
+        self.hinges = hinges
+        self.depth = len(layers)
+        for i, (weight, bias) in enumerate(layers):
+            self.register_buffer(f"weight{i}", weight)
+            self.register_buffer(f"bias{i}", bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        layers = tuple((getattr(self, f"weight{i}"), getattr(self, f"bias{i}")) for i in range(self.depth))
+        return run_layers(layers, x if self.hinges is None else self.hinges(x), self.activation)
+
+
+def run_layers(layers: Layers, x: Tensor, activation: str = "relu") -> Tensor:
+    """x (..., d) -> outputs (..., width) of the last layer."""
+    between = {"relu": torch.relu, "tanh": torch.tanh, "logistic": torch.sigmoid, "identity": lambda h: h}[activation]
+    for i, (weight, bias) in enumerate(layers):
+        x = torch.nn.functional.linear(x if i == 0 else between(x), weight, bias)
+    return x
+
+
+def close_layers(layers: Layers, decision: Decision) -> Layers | None:
+    """Layers ending in the margin itself, or None if the margin bends after the scores."""
+    weight, bias = layers[-1]
+    flat = decision.affine(weight.shape[0])
+    if flat is None:
+        return None
+    c = torch.as_tensor(flat[0], dtype=weight.dtype)
+    return (*layers[:-1], ((c @ weight).unsqueeze(0), (c @ bias + flat[1]).reshape(1)))
+
+
+def layered_model(schema: Schema, judge: Judge, notes: tuple[str, ...], layers: Layers, decision: Decision) -> Model:
+    """The most capable form for ReLU layers: linear if there is one layer, a ReLU net, else merely smooth."""
+    closed = close_layers(layers, decision)
+    if closed is None:
+        return SmoothModel(schema, judge, notes, LayeredScores(layers), decision)
+    if len(closed) == 1:
+        return LinearModel(schema, judge, notes, closed[0][0][0], float(closed[0][1]))
+    return ReluModel(schema, judge, notes, closed)
+
+
+def _gradient(model: Model, x: Tensor) -> Tensor:
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(model.margin(x).sum(), x)
+    return slope

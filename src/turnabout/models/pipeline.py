@@ -1,0 +1,219 @@
+"""Compiling a Pipeline: probe what comes before the final estimator, then read the estimator itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.models.base import Model
+from turnabout.models.decision import Decision
+from turnabout.models.forms import LayeredScores, Layers, SmoothModel, layered_model
+from turnabout.models.original import Estimator, EstimatorJudge
+from turnabout.models.probe import CannotCompile, Preprocessing, fit_preprocessing
+from turnabout.models.trees import compile_trees
+from turnabout.schema import Schema
+from turnabout.typing import Tensor
+
+_LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
+_LINEAR = {
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "SGDClassifier",
+    "SGDRegressor",
+    "LinearSVC",
+    "LinearSVR",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+    "Ridge",
+    "RidgeCV",
+    "Perceptron",
+    "PassiveAggressiveClassifier",
+    "PassiveAggressiveRegressor",
+    "LinearDiscriminantAnalysis",
+    "LinearRegression",
+    "Lasso",
+    "LassoCV",
+    "LassoLars",
+    "LassoLarsCV",
+    "LassoLarsIC",
+    "Lars",
+    "LarsCV",
+    "ElasticNet",
+    "ElasticNetCV",
+    "BayesianRidge",
+    "ARDRegression",
+    "HuberRegressor",
+    "TheilSenRegressor",
+    "QuantileRegressor",
+    "OrthogonalMatchingPursuit",
+}
+
+
+@dataclass(frozen=True)
+class Stages:
+    """An estimator taken apart: transforms in order, and the final estimator that answers."""
+
+    transforms: tuple[Any, ...]
+    final: Any
+
+    @property
+    def library(self) -> str:
+        """Where the final estimator's class comes from: "sklearn", "xgboost", ... or "" if from elsewhere."""
+        return self._known[0]
+
+    @property
+    def name(self) -> str:
+        """Class name of the final estimator, or of the library class it derives from."""
+        return self._known[1]
+
+    @property
+    def _known(self) -> tuple[str, str]:
+        for base in type(self.final).__mro__:
+            library = base.__module__.split(".")[0]
+            if library in _LIBRARIES and base.__module__ != "sklearn.base":
+                return library, base.__name__
+        return "", type(self.final).__name__
+
+    @property
+    def title(self) -> str:
+        return type(self.final).__name__ + (" in a Pipeline" if self.transforms else "")
+
+
+def unstack(estimator: Any) -> Stages:
+    """Look through nested Pipelines and parameter searches inside them."""
+    transforms: list[Any] = []
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif type(estimator).__name__ == "Pipeline" and hasattr(estimator, "steps"):
+            if len(estimator.steps) > 1:
+                transforms.append(estimator[:-1])
+            estimator = estimator.steps[-1][1]
+        else:
+            return Stages(tuple(transforms), estimator)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """From raw rows to what the final estimator receives."""
+
+    original: Estimator
+    transforms: tuple[Any, ...]
+
+    def raw(self, table: pd.DataFrame) -> pd.DataFrame | np.ndarray:
+        """(n, p) table or array, cells of any type."""
+        out: Any = self.original.rows(table)
+        try:
+            for transform in self.transforms:
+                out = transform.transform(out)
+        except Exception as error:
+            raise CannotCompile(f"the preprocessing raised {type(error).__name__}: {_first_line(error)}") from error
+        return out.toarray() if hasattr(out, "toarray") else out
+
+    def __call__(self, table: pd.DataFrame) -> np.ndarray:
+        """(n, p) float64."""
+        out = self.raw(table)
+        try:
+            return np.asarray(out, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise CannotCompile(f"the estimator receives cells that are not numbers: {_first_line(error)}") from error
+
+
+class Hinges(torch.nn.Module):
+    """The preprocessing (1) of `probe` as a torch module."""
+
+    a: Tensor
+    a0: Tensor
+    v: Tensor
+    columns: Tensor
+    knots: Tensor
+
+    def __init__(self, found: Preprocessing):
+        super().__init__()
+        for name in ("a", "a0", "v", "columns", "knots"):
+            self.register_buffer(name, getattr(found, name))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return Preprocessing(self.a, self.a0, self.v, self.columns, self.knots)(x)
+
+
+def compile_estimator(
+    schema: Schema,
+    judge: EstimatorJudge,
+    notes: tuple[str, ...],
+    stages: Stages,
+    pairs: list[tuple[Tensor, pd.DataFrame]],
+) -> Model:
+    """The compiled form of a recognised estimator; CannotCompile says why there is none."""
+    inputs = Inputs(judge.original, stages.transforms)
+    trees = compile_trees(schema, judge, notes, stages.final, stages.transforms, inputs.raw)
+    if trees is not None:
+        return trees
+    layers, activation = _read_layers(stages)
+    found = fit_preprocessing(inputs, schema, pairs)
+    if layers[0][0].shape[1] != found.a.shape[0]:
+        raise CannotCompile(f"{stages.name} takes {layers[0][0].shape[1]} inputs and was given {found.a.shape[0]}")
+    decision: Decision = judge.decision
+    kind = "a linear model" if len(layers) == 1 else f"a net of {len(layers)} layers ({activation})"
+    notes = (*notes, f"compiled: {stages.title}, {kind} on {schema.d} encoded columns.")
+    if len(found.knots):
+        bent = ", ".join(dict.fromkeys(schema.names[int(schema.feature_of[c])] for c in found.columns))
+        notes = (
+            *notes,
+            f"the levels of {bent} do not act in equal steps, so the margin bends there; as a Category it would not.",
+        )
+    if activation == "identity":
+        layers, activation = (_collapse(layers),), "relu"
+    if activation == "relu":
+        return layered_model(schema, judge, notes, _fold(found, layers), decision)
+    if not len(found.knots):
+        return SmoothModel(schema, judge, notes, LayeredScores(_fold(found, layers), activation), decision)
+    return SmoothModel(schema, judge, notes, LayeredScores(layers, activation, Hinges(found)), decision)
+
+
+def _read_layers(stages: Stages) -> tuple[Layers, str]:
+    """Weights of a linear model or a multi-layer perceptron, (out, in) each, and the activation between."""
+    final, name = stages.final, stages.name
+    if stages.library == "sklearn" and name in _LINEAR:
+        coef = np.atleast_2d(np.asarray(final.coef_, dtype=np.float64))
+        intercept = np.asarray(final.intercept_, dtype=np.float64).reshape(-1)
+        bias = np.broadcast_to(intercept, (coef.shape[0],)).copy()
+        return ((torch.from_numpy(coef.copy()), torch.from_numpy(bias)),), "relu"
+    if stages.library == "sklearn" and name in ("MLPClassifier", "MLPRegressor"):
+        if final.out_activation_ not in ("logistic", "softmax", "identity"):
+            raise CannotCompile(f"{name} ends in {final.out_activation_!r}")
+        layers = tuple(
+            (torch.from_numpy(np.array(w.T, dtype=np.float64)), torch.from_numpy(np.array(b, dtype=np.float64)))
+            for w, b in zip(final.coefs_, final.intercepts_, strict=True)
+        )
+        return layers, final.activation
+    raise CannotCompile(f"{name} is not a model whose inner form is known")
+
+
+def _collapse(layers: Layers) -> tuple[Tensor, Tensor]:
+    weight, bias = layers[0]
+    for w, b in layers[1:]:
+        weight, bias = w @ weight, w @ bias + b
+    return weight, bias
+
+
+def _fold(found: Preprocessing, layers: Layers) -> Layers:
+    """Layers on encoded rows: the preprocessing becomes part of the first, or a ReLU layer before it where it bends."""
+    (weight, bias), rest = layers[0], layers[1:]
+    straight, shift = weight @ found.a, weight @ found.a0 + bias
+    if not len(found.knots):
+        return ((straight, shift), *rest)
+    pick = torch.zeros(len(found.knots), found.a.shape[1], dtype=torch.float64)
+    pick[torch.arange(len(found.knots)), found.columns] = 1.0
+    eye = torch.eye(len(shift), dtype=torch.float64)
+    first = torch.cat([straight, -straight, pick]), torch.cat([shift, -shift, -found.knots])
+    second = torch.cat([eye, -eye, weight @ found.v], 1), torch.zeros(len(shift), dtype=torch.float64)  # u = u+ - u-
+    return (first, second, *rest)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

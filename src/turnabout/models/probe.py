@@ -1,0 +1,177 @@
+"""Probing fitted preprocessing: what does each input of an estimator do as each feature moves?
+
+Preprocessing is not read but watched. Tables that differ from a base row in one feature at a time give the map from
+encoded rows x (d,) to the estimator's inputs z (p,),
+
+    z(x) = A x + a0 + V relu(x[columns] - knots),                                                  (1)
+
+where the last term bends at the inner levels of ordinal features and is empty otherwise. Random legal rows, and the
+background, then tell whether (1) is the whole truth; if a feature enters otherwise it is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.schema import Category, Feature, Number, Schema
+from turnabout.schema.features import GRID_NOISE
+from turnabout.typing import Tensor
+
+RANDOM_ROWS = 256
+_SEED = 20240229
+
+
+class CannotCompile(Exception):
+    """Why a compiled form was not built; the text becomes a note."""
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Legal rows around a base row: row 0 is the base, and rows[j] are those where only feature j moves."""
+
+    x: Tensor
+    table: pd.DataFrame
+    rows: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """The map (1). a (p, d), a0 (p,), v (p, m), columns (m,), knots (m,)."""
+
+    a: Tensor
+    a0: Tensor
+    v: Tensor
+    columns: Tensor
+    knots: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        z = x @ self.a.T + self.a0
+        return z + torch.relu(x[..., self.columns] - self.knots) @ self.v.T if len(self.knots) else z  # (1)
+
+
+def positions(feature: Feature) -> list[list[float]]:
+    """Encoded cells of one feature worth probing: every level, or some legal numbers; a missing cell last."""
+    if isinstance(feature, Number):
+        values = [feature.low + share * feature.span for share in (0.0, 1.0, 0.5, 0.25, 0.85)]
+        cells = [[p] for p in dict.fromkeys(_legal(feature, v) for v in values)]
+        if len(cells) < 2:
+            cells = [[0.0], [1.0]]
+    elif isinstance(feature, Category):
+        cells = np.eye(len(feature.levels)).tolist()
+    else:
+        levels = len(feature.levels)  # type: ignore[attr-defined]
+        cells = [[k / (levels - 1)] for k in range(levels)]
+    if feature.missing:
+        cells = [[*cell, 0.0] for cell in cells] + [[0.0] * (feature.width - 1) + [1.0]]
+    return cells
+
+
+def probes(schema: Schema) -> Probes:
+    """One base row, and for every feature the rows that differ from it in that feature alone."""
+    base = np.zeros(schema.d)
+    cells = [positions(feature) for feature in schema.features]
+    for s, own in zip(schema.slices, cells, strict=True):
+        base[s] = own[0]
+    x, rows = [base], []
+    for s, own in zip(schema.slices, cells, strict=True):
+        indices = [0]
+        for cell in own[1:]:
+            row = base.copy()
+            row[s] = cell
+            indices.append(len(x))
+            x.append(row)
+        rows.append(tuple(indices))
+    encoded = torch.from_numpy(np.array(x))
+    return Probes(encoded, schema.decode(encoded), tuple(rows))
+
+
+def random_rows(schema: Schema, n: int = RANDOM_ROWS, missing: bool = True) -> Tensor:
+    """(n, d) legal rows, the same at every call."""
+    rng = np.random.default_rng(_SEED)
+    x = np.zeros((n, schema.d))
+    for feature, s in zip(schema.features, schema.slices, strict=True):
+        if isinstance(feature, Number):
+            draws = feature.low + rng.random(n) * feature.span
+            cells = np.array([[_legal(feature, v)] for v in draws])
+        else:
+            present = [cell[: len(feature.value_columns)] for cell in positions(feature)]
+            present = present[:-1] if feature.missing else present
+            cells = np.array(present)[rng.integers(len(present), size=n)]
+        if feature.missing:
+            absent = rng.random(n) < (0.1 if missing else 0.0)
+            cells = np.column_stack([np.where(absent[:, None], 0.0, cells), absent])
+        x[:, s] = cells
+    return torch.from_numpy(x)
+
+
+def fit_preprocessing(
+    transform: Callable[[pd.DataFrame], np.ndarray], schema: Schema, checks: list[tuple[Tensor, pd.DataFrame]]
+) -> Preprocessing:
+    """Probe a transform into the map (1), and check it on pairs (encoded rows, table)."""
+    seen = probes(schema)
+    z = torch.from_numpy(np.ascontiguousarray(transform(seen.table), dtype=np.float64))
+    p = z.shape[1]
+    a, a0 = torch.zeros(p, schema.d, dtype=torch.float64), z[0].clone()
+    bends: list[tuple[int, float, Tensor]] = []
+    for feature, s, rows in zip(schema.features, schema.slices, seen.rows, strict=True):
+        values = list(rows[:-1] if feature.missing else rows)
+        if isinstance(feature, Category):
+            center = z[values].mean(0)
+            a[:, s.start : s.start + len(values)] = (z[values] - center).T
+            a0 += center - z[0]
+            if feature.missing:
+                a[:, s.stop - 1] = z[rows[-1]] - center
+            continue
+        at = seen.x[values, s.start]
+        if isinstance(feature, Number):
+            slopes = ((z[values[1]] - z[values[0]]) / (at[1] - at[0])).unsqueeze(0)
+        else:
+            slopes = (z[values[1:]] - z[values[:-1]]) / (at[1:] - at[:-1]).unsqueeze(1)
+        a[:, s.start] = slopes[0]
+        a0 -= slopes[0] * at[0]
+        for k in range(1, len(slopes)):
+            jump = slopes[k] - slopes[k - 1]
+            if jump.abs().max() > 1e-9 * (1.0 + z.abs().max()):
+                bends.append((s.start, float(at[k]), jump))
+        if feature.missing:
+            a[:, s.stop - 1] = z[rows[-1]] - z[0] + slopes[0] * at[0]
+    found = Preprocessing(
+        a,
+        a0,
+        torch.stack([jump for _, _, jump in bends], 1) if bends else torch.zeros(p, 0, dtype=torch.float64),
+        torch.tensor([column for column, _, _ in bends], dtype=torch.long),
+        torch.tensor([knot for _, knot, _ in bends], dtype=torch.float64),
+    )
+    if not torch.isfinite(found.a).all() or not torch.isfinite(found.a0).all():
+        column = int((~torch.isfinite(found.a)).any(0).int().argmax())
+        raise CannotCompile(f"the estimator receives NaN or infinite inputs when '{schema.columns[column]}' moves")
+    for name, moved in zip(schema.names, map(list, seen.rows), strict=True):
+        _check(found, seen.x[moved], z[moved], f"an input does not follow '{name}' in a straight line")
+    for x, table in checks:
+        target = torch.from_numpy(np.ascontiguousarray(transform(table), dtype=np.float64))
+        _check(found, x, target, "its inputs are not a straight-line function of the features")
+    return found
+
+
+def _check(found: Preprocessing, x: Tensor, z: Tensor, complaint: str) -> None:
+    gap = (found(x) - z).abs()
+    scale = 1.0 + torch.maximum(z.abs(), (found.a.abs().sum(1) + found.a0.abs()))
+    if not bool((gap <= 1e-7 * scale).all()):
+        i = int(torch.nan_to_num(gap / scale, nan=torch.inf).max(0).values.argmax())
+        raise CannotCompile(f"{complaint} (input {i})")
+
+
+def _legal(feature: Number, value: float) -> float:
+    """Position of the legal value nearest to a number."""
+    step = feature.unit_step
+    first, last = math.ceil(feature.low / step - GRID_NOISE), math.floor(feature.high / step + GRID_NOISE)
+    if first > last:
+        return (value - feature.low) / feature.span
+    nearest = min(max(round(value / step), first), last)
+    return float((feature.canonical(np.array(nearest * step)) - feature.low) / feature.span)

@@ -1,0 +1,307 @@
+"""Fitted estimators in the manner of scikit-learn: bare, in a Pipeline, or from XGBoost, LightGBM and CatBoost.
+
+Nothing here imports those libraries: an estimator is known by its methods, and by the name of its class where the
+meaning of its numbers matters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from turnabout.errors import ModelError
+from turnabout.models.agreement import disagreement, sample
+from turnabout.models.base import Model, Scale
+from turnabout.models.decision import ByLabel, ByProbability, ByScore, Decision, InRange
+from turnabout.models.original import Estimator, EstimatorJudge
+from turnabout.models.pipeline import Stages, compile_estimator, unstack
+from turnabout.models.probe import CannotCompile, positions
+from turnabout.schema import Schema
+
+_FLOAT32 = ("xgboost", "catboost", "torch", "skorch")
+_LOG_ODDS = {
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "LinearDiscriminantAnalysis",
+    "MLPClassifier",
+    "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier",
+    "XGBClassifier",
+    "XGBRFClassifier",
+    "LGBMClassifier",
+    "CatBoostClassifier",
+}
+_SCORE_IS_LOG_ODDS = {
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "LinearDiscriminantAnalysis",
+    "SGDClassifier",
+    "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier",
+}
+
+
+def is_estimator(model: object) -> bool:
+    """Whether a model is asked by predict, as estimators are."""
+    return any(callable(getattr(model, name, None)) for name in ("predict", "predict_proba", "decision_function"))
+
+
+def wrap_estimator(
+    estimator: Any,
+    schema: Schema,
+    threshold: float | None,
+    target: object,
+    target_range: object,
+    background: pd.DataFrame | None,
+) -> Model:
+    """An estimator on raw columns: its judge, and its compiled form where one is found and agrees."""
+    if type(estimator).__name__ == "Booster":
+        raise ModelError(
+            f"a bare {type(estimator).__module__.split('.')[0]} Booster does not say what its columns and classes are.",
+            hint="wrap an XGBClassifier or LGBMClassifier, or a function table -> P(yes).",
+        )
+    notes: list[str] = []
+    estimator, threshold = _unwrap(estimator, threshold, notes)
+    _check_fitted(estimator)
+    stages = unstack(estimator)
+    decision = _decide(estimator, stages, threshold, target, target_range, notes)
+    original = _original(estimator, stages, schema, background, notes)
+    noise = _noise(stages, decision)
+    judge = EstimatorJudge(original, decision, stages.title, noise)
+    pairs = sample(schema, background, judge)
+    if judge.own_predict and pairs and not _signs_agree(judge, pairs):
+        notes.append("predict does not follow the model's own scores, so it is asked about every row.")
+        judge = EstimatorJudge(original, decision, stages.title, noise, always_predict=True)
+    try:
+        if judge.always_predict:
+            raise CannotCompile("its predict does not follow its scores")
+        if not pairs:
+            raise CannotCompile("there are no rows to check a compiled form on; pass background=")
+        model = compile_estimator(schema, judge, tuple(notes), stages, pairs)
+        worst = disagreement(model, pairs, 1e-4 if _is_float32(stages) else 1e-6)
+        if worst:
+            raise CannotCompile(worst)
+    except CannotCompile as reason:
+        return Model(schema, judge, (*notes, f"not compiled: {reason}."))
+    except Exception as error:  # an inner form of another version than those known; the original still answers
+        return Model(schema, judge, (*notes, f"not compiled: reading it raised {type(error).__name__}: {error}."))
+    return model
+
+
+def _unwrap(estimator: Any, threshold: float | None, notes: list[str]) -> tuple[Any, float | None]:
+    """Look through parameter searches and tuned thresholds to the estimator that answers."""
+    while True:
+        name = type(estimator).__name__
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif name in ("TunedThresholdClassifierCV", "FixedThresholdClassifier") and hasattr(estimator, "estimator_"):
+            own = getattr(estimator, "best_threshold_", getattr(estimator, "threshold", 0.5))
+            by_score = getattr(estimator, "response_method", "auto") == "decision_function"
+            if by_score or getattr(estimator, "pos_label", None) or not hasattr(estimator.estimator_, "predict_proba"):
+                return estimator, threshold
+            if threshold is None:
+                threshold = 0.5 if isinstance(own, str) else float(own)
+                notes.append(f"the cut-off {threshold:g} is the one {name} found.")
+            estimator = estimator.estimator_
+        else:
+            return estimator, threshold
+
+
+def _check_fitted(estimator: Any) -> None:
+    hint = "call fit before wrapping."
+    error: Exception | None = None
+    fitted = getattr(estimator, "__sklearn_is_fitted__", None)
+    try:
+        if callable(fitted):
+            is_fitted = bool(fitted())
+        elif hasattr(estimator, "is_fitted"):  # CatBoost
+            is_fitted = bool(estimator.is_fitted())
+        elif hasattr(estimator, "get_params"):
+            from sklearn.utils.validation import check_is_fitted
+
+            check_is_fitted(estimator)
+            is_fitted = True
+        else:
+            is_fitted = True
+    except ImportError:
+        is_fitted = True
+    except TypeError:  # not an estimator in the strict sense: no way to know
+        is_fitted = True
+    except Exception as caught:
+        is_fitted, error = False, caught
+    if not is_fitted:
+        raise ModelError(f"this {type(estimator).__name__} is not fitted yet.", hint=hint) from error
+
+
+def _decide(
+    estimator: Any, stages: Stages, threshold: float | None, target: object, target_range: object, notes: list[str]
+) -> Decision:
+    """Which output is the yes, and on which scale it is measured."""
+    classes = getattr(estimator, "classes_", None)
+    if classes is None and hasattr(estimator, "predict_proba"):
+        classes = np.array([0, 1])
+        notes.append("it has no classes_: the second column of its predict_proba is taken for P(yes).")
+    if target_range is not None:
+        if classes is not None:
+            raise ModelError(
+                f"target_range is for regressors, and {stages.title} is a classifier.",
+                hint="use threshold= for a cut-off of P(yes), or target= for the class that is a yes.",
+            )
+        if threshold is not None or target is not None:
+            raise ModelError("threshold, target and target_range exclude each other.", hint="give one of them.")
+        return InRange.of(target_range)
+    if classes is None:
+        raise ModelError(
+            f"{stages.title} has no classes_: it predicts an amount, and which amounts are a yes is not said.",
+            hint="pass target_range=(low, high), with None for an open side.",
+        )
+    if isinstance(classes, list) or np.ndim(classes) != 1:
+        raise ModelError(f"{stages.title} answers several questions at once.", hint="wrap one classifier per question.")
+    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
+    yes = _yes_class(labels, target, stages.title, notes)
+    name, final = stages.name, stages.final
+    has_score = hasattr(estimator, "decision_function")
+    scale: Scale = "log-odds" if name in _LOG_ODDS or getattr(final, "loss", "") == "log_loss" else "probability"
+    if name == "GradientBoostingClassifier" and getattr(final, "loss", "") == "exponential":
+        has_score = False  # its score is half the log-odds
+    if not hasattr(estimator, "predict_proba"):
+        if threshold not in (None, 0.5):
+            raise ModelError(
+                f"{stages.title} gives no probabilities, so threshold={threshold:g} means nothing to it.",
+                hint="leave threshold at None, or calibrate it first: CalibratedClassifierCV(estimator).fit(...).",
+            )
+        return ByScore("score", labels, yes) if has_score else ByLabel("probability", labels, yes)
+    if threshold is None and has_score:
+        if scale == "log-odds" and name in _SCORE_IS_LOG_ODDS:
+            return ByScore("log-odds", labels, yes)
+        if name in ("SVC", "NuSVC", "SGDClassifier") and len(labels) == 2:  # predict follows the score
+            return ByScore("score", labels, yes)
+    return ByProbability(scale, labels, yes, threshold)
+
+
+def _yes_class(labels: tuple[object, ...], target: object, title: str, notes: list[str]) -> int:
+    if len(labels) < 2:
+        raise ModelError(f"{title} knows only the class {labels[0]!r}.", hint="fit it on yes and no examples.")
+    if target is not None:
+        if target not in labels:
+            raise ModelError(f"target={target!r} is not a class of {title}.", hint=f"its classes are {list(labels)}.")
+        return labels.index(target)
+    if len(labels) > 2:
+        raise ModelError(
+            f"{title} has {len(labels)} classes, and which of them is a yes is not said.",
+            hint=f"pass target=, one of {list(labels)}.",
+        )
+    if isinstance(labels[1], str):
+        notes.append(f"a yes is the class {labels[1]!r} (and not {labels[0]!r}); say target= if it is the other one.")
+    return 1
+
+
+def _is_float32(stages: Stages) -> bool:
+    return stages.library in _FLOAT32 or type(stages.final).__module__.split(".")[0] in _FLOAT32
+
+
+def _noise(stages: Stages, decision: Decision) -> float:
+    size = 1.0
+    if isinstance(decision, InRange):
+        size = max(1.0, *(abs(end) for end in (decision.low, decision.high) if np.isfinite(end)))
+    return (1e-6 if _is_float32(stages) else 1e-12) * size
+
+
+def _original(
+    estimator: Any, stages: Stages, schema: Schema, background: pd.DataFrame | None, notes: list[str]
+) -> Estimator:
+    """The estimator with the columns, container and column types it wants."""
+    names = _feature_names(estimator)
+    if names is not None:
+        if absent := [name for name in names if name not in schema.names]:
+            raise ModelError(
+                f"{stages.title} wants the column '{absent[0]}', which the schema does not have.",
+                hint=f"the schema has {', '.join(schema.names)}; add the column (moves='fixed' keeps it as it is).",
+            )
+        if unused := [name for name in schema.names if name not in names]:
+            notes.append(f"the model does not look at {', '.join(unused)}.")
+        return Estimator(estimator, schema, names, False, _dtypes(stages, schema, names, background))
+    count = getattr(estimator, "n_features_in_", None)
+    if count is not None and count != len(schema):
+        raise ModelError(
+            f"{stages.title} was fitted on {count} columns without names, and the schema has {len(schema)}.",
+            hint="fit it on a DataFrame, so that columns are matched by name.",
+        )
+    as_array = Estimator(estimator, schema, schema.names, True, {})
+    as_table = Estimator(estimator, schema, schema.names, False, _dtypes(stages, schema, schema.names, background))
+    row = schema.table(background).iloc[:1] if background is not None and len(background) else _base_row(schema)
+    for original in (as_array, as_table) if count is not None else (as_table, as_array):
+        try:
+            original.ask("predict", row)
+        except ModelError:
+            continue
+        if original.as_array:
+            notes.append("fitted without column names: it is given the schema's columns in the schema's order.")
+        return original
+    return as_array if count is not None else as_table
+
+
+def _base_row(schema: Schema) -> pd.DataFrame:
+    import torch
+
+    return schema.decode(torch.tensor([[v for f in schema.features for v in positions(f)[0]]], dtype=torch.float64))
+
+
+def _feature_names(estimator: Any) -> tuple[str, ...] | None:
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None and type(estimator).__module__.startswith("catboost"):
+        names = getattr(estimator, "feature_names_", None)
+        if names is not None and all(str(name).isdigit() for name in names):
+            return None
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def _dtypes(
+    stages: Stages, schema: Schema, names: tuple[str, ...], background: pd.DataFrame | None
+) -> dict[str, pd.CategoricalDtype]:
+    """Columns that must arrive as pandas categoricals, with their categories in the order of training."""
+    out: dict[str, pd.CategoricalDtype] = {}
+    if background is not None:
+        for name in names:
+            dtype = background[name].dtype if name in background.columns else None
+            if isinstance(dtype, pd.CategoricalDtype):
+                out[name] = dtype
+    if stages.transforms:
+        return out
+    if stages.library == "lightgbm":
+        booster = stages.final.booster_
+        lists = booster.pandas_categorical or []
+        infos = booster.dump_model(num_iteration=1).get("feature_infos", {})
+        told = [n for n, shown in zip(names, booster.feature_name(), strict=True) if infos.get(shown, {}).get("values")]
+        if len(told) == len(lists):
+            out |= {name: pd.CategoricalDtype(levels) for name, levels in zip(told, lists, strict=True)}
+    elif stages.library == "xgboost":
+        booster = stages.final.get_booster()
+        kinds = booster.feature_types or []
+        known = _xgboost_categories(booster)
+        for name, kind in zip(names, kinds, strict=False):
+            if kind == "c":
+                levels = known.get(name) or (list(out[name].categories) if name in out else None)
+                out[name] = pd.CategoricalDtype(levels or sorted(schema[name].levels, key=str))  # type: ignore[attr-defined]
+    return out
+
+
+def _xgboost_categories(booster: Any) -> dict[str, list[object]]:
+    """Category names that XGBoost 3.1 and later keeps with the model."""
+    try:
+        kept = booster.get_categories(True).to_arrow()
+        return {name: levels.to_pylist() for name, levels in kept if levels is not None}
+    except Exception:  # an older release, or no pyarrow
+        return {}
+
+
+def _signs_agree(judge: EstimatorJudge, pairs: list[Any]) -> bool:
+    """Whether predict follows the sign of the margin on the sampled rows."""
+    for _, table in pairs:
+        margin = judge(table)
+        yes = judge.decision.is_yes(judge.original.ask("predict", table))  # type: ignore[attr-defined]
+        if not np.array_equal((margin >= 0)[~np.isnan(margin)], yes[~np.isnan(margin)]):
+            return False
+    return True

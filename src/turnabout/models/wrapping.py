@@ -1,0 +1,70 @@
+"""`wrap`: any decision maker becomes a Model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from turnabout.errors import ModelError
+from turnabout.models.base import Model
+from turnabout.models.callable import wrap_function
+from turnabout.models.decision import check_threshold
+from turnabout.models.sklearn import is_estimator, wrap_estimator
+from turnabout.models.torch import Output, wrap_module
+from turnabout.schema import Schema, as_frame
+
+
+def wrap(
+    model: Any,
+    schema: Schema,
+    threshold: float | None = None,
+    *,
+    target: object = None,
+    target_range: tuple[float | None, float | None] | None = None,
+    background: Any = None,
+    output: Output | None = None,
+) -> Model:
+    """Wrap a decision maker so that a non-negative margin is a yes.
+
+    What it is made of is looked at once. Linear models, ReLU nets and trees, bare or behind preprocessing that acts
+    on one feature at a time, get a compiled form; it is compared with the original here, and is not used if the two
+    disagree. `model.notes` tells what was found. `model.judge` always asks the original.
+
+    Parameters
+    ----------
+    model : a fitted scikit-learn estimator or Pipeline on raw columns; an XGBoost, LightGBM or CatBoost estimator; a
+        torch module on encoded rows (n, d); or any function from a table to P(yes).
+    schema : the columns of a row and how they are encoded.
+    threshold : the least P(yes) that is a yes. None: the model's own predict decides (0.5 for a function).
+    target : the class that is a yes. By default the second of two classes; needed where there are more.
+    target_range : (low, high) of a regressor's predictions that are a yes; None leaves a side open.
+    background : rows on which a compiled form is checked, beside random legal ones; its column types are also those
+        the model is handed (pandas categoricals).
+    output : whether a torch module returns a "logit" or a "probability"; found out by default.
+    """
+    if isinstance(model, Model):
+        return model
+    if not isinstance(schema, Schema):
+        raise ModelError(
+            f"the second argument of wrap is a Schema, not {type(schema).__name__}.",
+            hint="Schema.infer(table) drafts one: wrap(model, schema).",
+        )
+    threshold = check_threshold(threshold)
+    rows = None if background is None else as_frame(background)
+    if isinstance(model, torch.nn.Module):
+        return wrap_module(model, schema, threshold, target, target_range, rows, output)
+    if output is not None:
+        raise ModelError("output= is for torch modules only.", hint="leave it out.")
+    if isinstance(model, type):
+        raise ModelError(
+            f"{model.__name__} is a class, not a fitted model.", hint="make an instance, fit it, then wrap it."
+        )
+    if is_estimator(model):
+        return wrap_estimator(model, schema, threshold, target, target_range, rows)
+    if callable(model):
+        return wrap_function(model, schema, threshold, target, target_range)
+    raise ModelError(
+        f"{type(model).__name__} is not a model turnabout can ask.",
+        hint="pass a fitted estimator with predict_proba, a torch module, or a function from a table to P(yes).",
+    )
