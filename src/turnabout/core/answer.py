@@ -1,0 +1,124 @@
+"""Draft: collects statuses, options and reasons chunk by chunk, and wraps them into a Recourse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.core.problem import Problem
+from turnabout.core.result import NUMBERS, Proposal, Recourse, Status
+from turnabout.core.run import Run
+from turnabout.core.settle import Settled
+from turnabout.schema import Category
+from turnabout.typing import Tensor
+
+WHY = ("reason", "best_margin", "asked", "binding", "proof")
+
+
+class Draft:
+    """An answer in the making, for the people of one table."""
+
+    def __init__(self, problem: Problem, table: pd.DataFrame):
+        self.problem = problem
+        self.table = table
+        self.status = np.full(len(table), Status.NOT_FOUND, dtype=object)
+        self.options: list[pd.DataFrame] = []
+        self.owner: list[np.ndarray] = []
+        self.why: dict[int, tuple[str, float, int, str, str]] = {}
+
+    def set_aside(self, margin: np.ndarray) -> None:
+        """Accepted people are left alone; those for whom the model has no number are told so."""
+        self.status[margin >= 0] = Status.ACCEPTED
+        lost = np.flatnonzero(np.isnan(margin))
+        self.not_found(lost, "the model gives no number for this person's own row.")
+
+    def not_found(self, rows: np.ndarray, reason: str) -> None:
+        for row in rows:
+            self.why[int(row)] = (reason, np.nan, 0, "", "")
+
+    def impossible(self, rows: np.ndarray, proof: str) -> None:
+        self.status[rows] = Status.IMPOSSIBLE
+        for row in rows:
+            self.why[int(row)] = ("no allowed row is accepted.", np.nan, 0, "", proof)
+
+    def add(self, rows: np.ndarray, x: Tensor, settled: Settled, proposal: Proposal, run: Run, asked: int) -> None:
+        """Enter one chunk: rows are places in the table, x (n, d) their encoded selves."""
+        found = np.zeros(len(rows), dtype=bool)
+        for part, owner in zip(settled.rows, settled.owner, strict=True):
+            found[owner] = True
+            self.options.append(part)
+            self.owner.append(rows[owner])
+        self.status[rows[found]] = Status.FOUND
+        proved = np.zeros(len(rows), dtype=bool)
+        if proposal.impossible is not None:
+            proved = proposal.impossible.cpu().numpy() & ~found
+        for i in np.flatnonzero(proved):
+            self.impossible(rows[[i]], proposal.proof.get(int(i), "shown by the method."))
+        short = np.flatnonzero(~found & ~proved)
+        if len(short):
+            self._explain(rows, short, x, settled, run, asked)
+
+    def _explain(self, rows: np.ndarray, short: np.ndarray, x: Tensor, settled: Settled, run: Run, asked: int) -> None:
+        index = torch.as_tensor(short, device=x.device)
+        binding = self._binding(x[index], settled.best[index])
+        margins = settled.best_margin[index].cpu().numpy()
+        for i, margin, binds in zip(short, margins, binding, strict=True):
+            if run.expired:
+                reason = "the time limit passed before an accepted row was found; allow more time."
+            elif not np.isfinite(margin):
+                reason = "no row that keeps all rules was found; look at the rules."
+            elif margin >= 0:
+                reason = "rows were accepted only on the very boundary, or not as printed; use finer steps."
+            else:
+                reason = f"the best allowed row found is refused by {-margin:.4g}; see what binds."
+            self.why[int(rows[i])] = (reason, float(margin) if np.isfinite(margin) else np.nan, asked, binds, "")
+
+    def _binding(self, x: Tensor, best: Tensor) -> list[str]:
+        """What holds the best row back: features at their limit, features that may not change, rules broken or tight."""
+        schema = self.problem.schema
+        lo, hi = self.problem.bounds(x)
+        broken = {rule.name: (rule.violation(x, best) > 0).cpu().numpy() for rule in self.problem.rules}
+        fixed = ", ".join(f.title for f in schema if f.moves == "fixed")
+        at_limit = {}
+        for feature, s in zip(schema.features, schema.slices, strict=True):
+            if isinstance(feature, Category) or feature.moves == "fixed":
+                continue
+            own, there = x[:, s.start], best[:, s.start]
+            limit = ((there - hi[:, s.start]).abs() < 1e-9) & (there > own) | ((there - lo[:, s.start]).abs() < 1e-9) & (there < own)
+            at_limit[feature.title] = limit.cpu().numpy()
+        texts = []
+        for i in range(len(x)):
+            parts = []
+            if names := [name for name, limit in at_limit.items() if limit[i]]:
+                parts.append(f"at their limit: {', '.join(names)}")
+            if fixed:
+                parts.append(f"may not change: {fixed}")
+            if names := [name for name, bad in broken.items() if bad[i]]:
+                parts.append(f"rules: {'; '.join(names)}")
+            texts.append("; ".join(parts))
+        return texts
+
+    def wrap(self, people: pd.DataFrame, made_by: str, seconds: float) -> Recourse:
+        """The finished answer; options of a person stand in the order in which they were entered."""
+        index = self.table.index
+        status = pd.Series([Status(s) for s in self.status], index=index, name="status", dtype=object)
+        places = sorted(self.why)
+        why = pd.DataFrame([self.why[p] for p in places], columns=list(WHY), index=index[places])
+        why = why.astype({"best_margin": float, "asked": int}).rename_axis("person")
+        return Recourse(people.copy(), self._options(), status, why, made_by, seconds)
+
+    def _options(self) -> pd.DataFrame:
+        names = ["person", "option"]
+        if not any(len(part) for part in self.options):
+            empty = self.table.iloc[:0].assign(**{n: pd.Series(dtype=float) for n in NUMBERS})
+            return empty.set_axis(pd.MultiIndex.from_arrays([self.table.index[:0], np.zeros(0, int)], names=names))
+        kept = [(p, o) for p, o in zip(self.options, self.owner, strict=True) if len(p)]
+        table = pd.concat([p for p, _ in kept])
+        owner = np.concatenate([o for _, o in kept])
+        order = np.argsort(owner, kind="stable")
+        table, owner = table.iloc[order], owner[order]
+        first = np.searchsorted(owner, owner)
+        return table.set_axis(
+            pd.MultiIndex.from_arrays([self.table.index[owner], np.arange(len(owner)) - first], names=names)
+        )

@@ -1,0 +1,214 @@
+"""Method: parameters in __init__, the question in fit, people in find."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.core.answer import Draft
+from turnabout.core.problem import Problem
+from turnabout.core.result import Proposal, Recourse
+from turnabout.core.run import Run
+from turnabout.core.settle import settle
+from turnabout.errors import MethodError, ModelError, TurnaboutError
+from turnabout.schema import as_frame
+from turnabout.typing import Progress, Tensor
+
+PROBE = 64  # people asked twice, to catch a model whose answers change between calls
+
+
+class Method(ABC):
+    """Answers a problem of recourse.
+
+    A subclass stores its parameters in `__init__` under their own names, may prepare in `_fit`, and proposes new
+    points in `_search`. It never grades itself: `find` snaps, polishes and verifies what it proposes.
+
+    Class attributes
+    ----------------
+    requires : the capability a model must have (a Protocol of `turnabout.models`), or None for any model.
+    needs_background : whether the problem must carry a background table.
+    ranked : whether options are shown cheapest first (the default) or in the order proposed.
+    chunk : people searched at a time; memory grows with this, not with the table.
+    excused : checks of the contract that do not apply, with the reason.
+    """
+
+    requires: ClassVar[type | None] = None
+    needs_background: ClassVar[bool] = False
+    ranked: ClassVar[bool] = True
+    chunk: ClassVar[int] = 2048
+    excused: ClassVar[dict[str, str]] = {}
+
+    problem_: Problem
+    device_: str
+    run: Run
+
+    # -- parameters -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def small(cls) -> Self:
+        """An instance with cheap parameters, for tests."""
+        return cls()
+
+    def get_params(self) -> dict[str, Any]:
+        """The arguments of __init__, by name."""
+        return {name: getattr(self, name) for name in _signature(type(self))}
+
+    def clone(self) -> Self:
+        """An unfitted copy with the same parameters."""
+        return type(self)(**copy.deepcopy(self.get_params()))
+
+    def __repr__(self) -> str:
+        defaults = _signature(type(self))
+        shown = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default)]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    # -- the question -----------------------------------------------------------------------------------------
+
+    @final
+    def fit(self, problem: Problem, device: str = "cpu") -> Self:
+        """Learn what the search needs of the problem; returns self."""
+        if not isinstance(problem, Problem):
+            raise MethodError(
+                f"fit takes a Problem, not {type(problem).__name__}.", hint="Problem(schema, model, ...) makes one."
+            )
+        name = type(self).__name__
+        if self.requires is not None and not isinstance(problem.model, self.requires):
+            raise MethodError(
+                f"{name} needs a model that is {self.requires.__name__}, and {problem.model!r} is not.",
+                hint="turnabout.find picks a method that fits; LocalSearch works with any model.",
+            )
+        if self.needs_background and problem.background_x is None:
+            raise MethodError(f"{name} needs a background table.", hint="pass background=... to Problem.")
+        self.problem_ = problem.on(device)
+        self.device_ = device
+        self._fit(self.problem_)
+        return self
+
+    def _fit(self, problem: Problem) -> None:
+        """Prepare; learned things end in an underscore."""
+
+    @abstractmethod
+    def _search(self, x: Tensor) -> Proposal:
+        """x (n, d), all refused -> proposals (n, k, d). Stops early when `self.run.expired`."""
+
+    def ask(self, x: Tensor) -> Tensor:
+        """(..., d) -> (...): margins without gradients, counted."""
+        self.run.asked += x[..., 0].numel()
+        return self.problem_.margin(x)
+
+    # -- the people -------------------------------------------------------------------------------------------
+
+    @final
+    def find(
+        self,
+        people: Any,
+        options: int = 1,
+        seed: int = 0,
+        time_limit: float | None = None,
+        progress: Progress | None = None,
+    ) -> Recourse:
+        """Recourse for every refused person of a table; never raises because there is none.
+
+        Parameters
+        ----------
+        people : a table with the schema's columns, in any order.
+        options : how many different options to look for, at most, for each person.
+        seed : same seed, same answer.
+        time_limit : seconds after which the search returns what it has.
+        progress : called with (people done, people in all) after each chunk.
+        """
+        problem = self._check(options, seed, time_limit)
+        given = as_frame(people)
+        if not given.index.is_unique:
+            twice = given.index[given.index.duplicated()][0]
+            raise MethodError(f"two people share the index label {twice!r}.", hint="people.reset_index(drop=True)")
+        run = Run(options=options, seed=seed, time_limit=time_limit)
+        table, x = problem.schema.table(given), problem.schema.encode(given).to(self.device_)
+        problem.schema.warn_outside(x)
+        draft = Draft(problem, table)
+        margin = problem.model.judge(table) if len(table) else np.zeros(0)
+        self._probe(table, margin)
+        draft.set_aside(margin)
+        refused = np.flatnonzero(margin < 0)
+        # a canonical order: floating-point results may depend on a row's place in a batch, answers must not
+        refused = refused[np.lexsort(x[refused].cpu().numpy().T)]
+        done = len(table) - len(refused)
+        if progress is not None:
+            progress(done, len(table))
+        for start in range(0, len(refused), self.chunk):
+            rows = refused[start : start + self.chunk]
+            self._answer_chunk(draft, rows, table.iloc[rows], x[rows], run)
+            done += len(rows)
+            if progress is not None:
+                progress(done, len(table))
+        return draft.wrap(given, repr(self), run.seconds)
+
+    def _answer_chunk(self, draft: Draft, rows: np.ndarray, table: pd.DataFrame, x: Tensor, run: Run) -> None:
+        problem = draft.problem
+        lo, hi = problem.bounds(x)
+        movable = (hi > lo).any(1).cpu().numpy()
+        draft.impossible(rows[~movable], "none of this person's features may change, and her own row is refused.")
+        rows, table, x = rows[movable], table.iloc[movable], x[torch.as_tensor(movable, device=x.device)]
+        if not len(rows):
+            return
+        if run.expired:
+            draft.not_found(rows, "the time limit passed before this person was searched.")
+            return
+        worker = copy.copy(self)  # so that a fitted method may serve several calls at once
+        worker.run = run
+        asked = run.asked
+        try:
+            proposal = worker._search(x)
+            settled = settle(
+                problem, table, x, proposal.x_new.to(x.dtype), run.options, self.ranked, worker.ask, lambda: run.expired
+            )
+        except ModelError as error:
+            warnings.warn(f"the model failed during a search, {len(rows)} people have no answer: {error.message}", stacklevel=3)
+            draft.not_found(rows, f"the model failed during the search: {error.message}")
+            return
+        draft.add(rows, x, settled, proposal, run, (run.asked - asked) // len(rows))
+
+    def _check(self, options: int, seed: int, time_limit: float | None) -> Problem:
+        if not hasattr(self, "problem_"):
+            raise MethodError(
+                f"{type(self).__name__} has not seen a problem yet.", hint="call fit(problem) before find(people)."
+            )
+        if isinstance(options, bool) or not isinstance(options, (int, np.integer)) or options < 1:
+            raise MethodError(f"options={options!r} is not a positive whole number.", hint="ask for 1 or more.")
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise MethodError(f"seed={seed!r} is not a whole number from 0 up.", hint="use seed=0.")
+        if time_limit is not None and not time_limit > 0:
+            raise MethodError(f"time_limit={time_limit!r} seconds is no time.", hint="give seconds above 0, or None.")
+        return self.problem_
+
+    def _probe(self, table: pd.DataFrame, margin: np.ndarray) -> None:
+        """Ask some people again: a model that changes its mind cannot be promised anything of."""
+        few = table.iloc[:PROBE]
+        if not len(few):
+            return
+        again = self.problem_.model.judge(few)
+        first = margin[: len(few)]
+        apart = ~np.isclose(first, again, rtol=1e-4, atol=1e-6, equal_nan=True)
+        if apart.any():
+            i = int(apart.argmax())
+            raise ModelError(
+                f"the model's answers change between calls: person {few.index[i]!r} got margin {first[i]:.6g}, then {again[i]:.6g}.",
+                hint="fix its random state, switch off dropout (module.eval()), or average over draws before wrapping.",
+            )
+
+
+def _signature(cls: type) -> dict[str, inspect.Parameter]:
+    parameters = dict(inspect.signature(cls.__init__).parameters)
+    parameters.pop("self")
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()):
+        if cls.__init__ is object.__init__:
+            return {}
+        raise TurnaboutError(f"{cls.__name__}.__init__ takes *args or **kwargs.", hint="name every parameter.")
+    return parameters

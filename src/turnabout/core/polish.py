@@ -1,0 +1,110 @@
+"""Walk every plan back towards the person, as far as the decision and the rules allow.
+
+Shared by all methods, so that no method returns a plan that could drop one of its changes for free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from turnabout.core.problem import Problem
+from turnabout.schema import Category
+from turnabout.typing import Tensor
+
+BISECTIONS = 24
+Stop = Callable[[], bool]
+Ask = Callable[[Tensor], Tensor]
+
+
+def polish(problem: Problem, ask: Ask, x: Tensor, x_new: Tensor, aim: float, stop: Stop) -> Tensor:
+    """x, x_new (m, d), every x_new allowed and with margin >= aim -> cheaper x_new of the same kind.
+
+    Alternates two passes until nothing changes: undo whole changes, the largest saving first; then bring every
+    number that still differs as near to the person's own as it can come, by bisection on its legal values.
+    """
+    x_new = x_new.clone()
+    rows = torch.arange(len(x), device=x.device)
+    for _ in range(4):
+        if not len(rows) or stop():
+            break
+        before = x_new[rows]
+        after = _undo(problem, ask, x[rows], before, aim, stop)
+        after = _shrink(problem, ask, x[rows], after, aim, stop)
+        after = _undo(problem, ask, x[rows], after, aim, stop)
+        x_new[rows] = after
+        rows = rows[(after != before).any(-1)]
+    return x_new
+
+
+def _good(problem: Problem, ask: Ask, x: Tensor, x_new: Tensor, aim: float) -> Tensor:
+    good = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    if problem.rules:
+        good = problem.violation(x, x_new) <= 0
+    if good.any():
+        good[good.clone()] = ask(x_new[good]) >= aim
+    return good
+
+
+def _undo(problem: Problem, ask: Ask, x: Tensor, x_new: Tensor, aim: float, stop: Stop) -> Tensor:
+    """Put back one feature at a time, the largest saving first, while the row stays good."""
+    feature_of = problem.schema.feature_of.to(x.device)
+    x_new = x_new.clone()
+    active = torch.arange(len(x), device=x.device)
+    while len(active) and not stop():
+        changed = problem.schema.changed(x[active], x_new[active])  # (a, F)
+        owner, feature = changed.nonzero(as_tuple=True)
+        if not len(owner):
+            break
+        row = active[owner]
+        back = feature_of == feature.unsqueeze(1)  # (t, d)
+        trial = torch.where(back, x[row], x_new[row])
+        good = _good(problem, ask, x[row], trial, aim)
+        saving = problem.cost(x[row], x_new[row]) - problem.cost(x[row], trial)
+        saving = torch.where(good & (saving >= 0), saving, torch.full_like(saving, -1.0))
+        table = torch.full_like(changed, -1.0, dtype=x.dtype)
+        table[owner, feature] = saving
+        best, which = table.max(1)
+        found = best >= 0
+        active, which = active[found], which[found]
+        back = feature_of == which.unsqueeze(1)
+        x_new[active] = torch.where(back, x[active], x_new[active])
+    return x_new
+
+
+def _shrink(problem: Problem, ask: Ask, x: Tensor, x_new: Tensor, aim: float, stop: Stop) -> Tensor:
+    """For each number that differs, dearest change first, bisect between the person's own and the new value."""
+    schema = problem.schema
+    scalar = [j for j, f in enumerate(schema.features) if not isinstance(f, Category)]
+    if not scalar:
+        return x_new
+    columns = torch.tensor([schema.slices[j].start for j in scalar], device=x.device)
+    x_new = x_new.clone()
+    gap = (x_new - x).abs()[:, columns]  # (m, s)
+    order = gap.argsort(dim=1, descending=True, stable=True)
+    for rank in range(int((gap > 0).sum(1).max()) if len(x) else 0):
+        column = columns[order[:, rank]]
+        rows = (gap.gather(1, order[:, rank : rank + 1]).squeeze(1) > 0).nonzero().squeeze(1)
+        column = column[rows].unsqueeze(1)
+        near = x[rows].gather(1, column)  # the end that may be refused
+        far = x_new[rows].gather(1, column)  # the end known to be good
+        for _ in range(BISECTIONS):
+            if not len(rows) or stop():
+                break
+            middle = x_new[rows].scatter(1, column, (near + far) / 2)
+            trial = schema.snap(x[rows], middle)
+            value = trial.gather(1, column)
+            inside = ((value - near).abs() > 1e-12) & ((value - far).abs() > 1e-12)
+            keep = inside.squeeze(1)
+            rows, column, near, far = rows[keep], column[keep], near[keep], far[keep]
+            trial, value = trial[keep], value[keep]
+            if not len(rows):
+                break
+            good = _good(problem, ask, x[rows], trial, aim)
+            cheaper = problem.cost(x[rows], trial) <= problem.cost(x[rows], x_new[rows])
+            good &= cheaper
+            x_new[rows[good]] = trial[good]
+            far = torch.where(good.unsqueeze(1), value, far)
+            near = torch.where(good.unsqueeze(1), near, value)
+    return x_new

@@ -1,0 +1,143 @@
+"""The question: a schema, a model, a cost and rules, bound together once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.actions import BoundRule, Rule
+from turnabout.costs import L1, BoundCost, Cost
+from turnabout.errors import ProblemError
+from turnabout.models import Model
+from turnabout.schema import Schema, as_frame
+from turnabout.typing import Tensor
+
+RESERVED = ("person", "option", "cost", "margin")  # columns of an answer
+SLICE = 1 << 18  # rows asked of the model in one call
+RULE_ROUNDS = 4
+
+
+class Problem:
+    """A question of recourse: who may do what, what it costs, and who decides.
+
+    Parameters
+    ----------
+    schema : what values exist and which way each may move.
+    model : the decision maker, from `turnabout.models.wrap`.
+    cost : what a change costs; L1 on [0, 1]-scaled features by default.
+    rules : constraints that join columns.
+    background : a table of ordinary people (the training rows), for methods and costs that need one.
+    labels : True where a background person was really accepted, in the same order.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        model: Model,
+        cost: Cost | None = None,
+        rules: Iterable[Rule] = (),
+        background: Any = None,
+        labels: Any = None,
+    ):
+        if not isinstance(schema, Schema):
+            raise ProblemError(f"{type(schema).__name__} is not a Schema.", hint="Schema.infer(table) drafts one.")
+        if not isinstance(model, Model):
+            raise ProblemError(
+                f"{type(model).__name__} is not a wrapped model.", hint="use turnabout.models.wrap(model, schema)."
+            )
+        if model.schema != schema:
+            raise ProblemError("the model was wrapped with another schema.", hint="wrap it with the problem's schema.")
+        if taken := [name for name in schema.names if name in RESERVED]:
+            raise ProblemError(
+                f"a feature is named '{taken[0]}', a name that answers use for themselves.", hint="rename the column."
+            )
+        self.schema = schema
+        self.model = model
+        self.declared_cost = cost if cost is not None else L1()
+        self.declared_rules = tuple(rules)
+        self.background = None if background is None else as_frame(background).reset_index(drop=True)
+        self.background_x = None if self.background is None else schema.encode(self.background)
+        self.labels = self._read_labels(labels)
+        self.cost: BoundCost = self.declared_cost.bind(schema, self.background_x)
+        self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in self.declared_rules)
+
+    def __repr__(self) -> str:
+        rows = "" if self.background is None else f", background of {len(self.background)} rows"
+        rules = "".join(f", {rule.name}" for rule in self.rules)
+        return f"Problem({len(self.schema)} features, {self.model!r}, cost={self.declared_cost!r}{rules}{rows})"
+
+    def _read_labels(self, labels: Any) -> Tensor | None:
+        if labels is None:
+            return None
+        if self.background is None:
+            raise ProblemError("labels came without a background table.", hint="pass background=... beside labels=...")
+        values = np.asarray(labels if not isinstance(labels, pd.Series) else labels.to_numpy())
+        if values.shape != (len(self.background),):
+            raise ProblemError(
+                f"there are {values.size} labels for {len(self.background)} background rows.",
+                hint="labels stand in the order of the background rows.",
+            )
+        if not set(np.unique(values).tolist()) <= {0, 1}:  # True == 1
+            raise ProblemError(
+                f"labels hold {np.unique(values).tolist()[:4]}; they say who was accepted.",
+                hint="pass booleans, for example labels = y == 'good'.",
+            )
+        return torch.as_tensor(values.astype(bool))
+
+    def on(self, device: str) -> Problem:
+        """This problem with its tensors on a device; the same object where they are there already."""
+        if device == "cpu":
+            return self
+        moved = copy.copy(self)
+        moved.__dict__.pop("background_margin", None)
+        moved.model = self.model.to(device)
+        moved.background_x = None if self.background_x is None else self.background_x.to(device)
+        moved.labels = None if self.labels is None else self.labels.to(device)
+        return moved
+
+    @cached_property
+    def background_margin(self) -> Tensor | None:
+        """(rows,) the model's margin on the background."""
+        return None if self.background_x is None else self.margin(self.background_x)
+
+    def margin(self, x: Tensor) -> Tensor:
+        """(..., d) -> (...): the model's margin without gradients, -inf where it has none."""
+        with torch.no_grad():
+            flat = x.reshape(-1, x.shape[-1])
+            parts = [self.model.margin(flat[i : i + SLICE]) for i in range(0, len(flat), SLICE)]
+            out = torch.cat(parts) if parts else flat.new_zeros(0)
+            return torch.nan_to_num(out.to(x.dtype), nan=-torch.inf, neginf=-torch.inf, posinf=torch.inf).reshape(x.shape[:-1])
+
+    def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, d) -> lowest and highest values each person may reach, by her features alone."""
+        return self.schema.bounds(x)
+
+    def relax(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Continuous projection of x_new (n, d) onto what each person may do, for use inside a search."""
+        x_new = self.schema.relax(x, x_new)
+        for rule in self.rules:
+            x_new = self.schema.relax(x, rule.relax(x, x_new))
+        return x_new
+
+    def snap(self, x: Tensor, x_new: Tensor, outward: bool = False) -> Tensor:
+        """Exact projection of x_new (n, d): legal values everywhere, rules kept where they can be."""
+        x_new = self.schema.snap(x, x_new, outward)
+        for _ in range(RULE_ROUNDS if self.rules else 0):
+            if not (self.violation(x, x_new) > 0).any():
+                break
+            for rule in self.rules:
+                x_new = rule.snap(x, x_new)
+        return x_new
+
+    def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(n,) by how much the worst rule is broken; 0 where all are kept."""
+        worst = x_new.new_zeros(x_new.shape[:-1])
+        for rule in self.rules:
+            worst = torch.maximum(worst, rule.violation(x, x_new))
+        return worst

@@ -1,0 +1,223 @@
+"""The answer: tables and statuses, frozen, without a model; JSON both ways."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from turnabout.errors import TurnaboutError
+from turnabout.typing import Json, Tensor
+
+VERSION = 1
+NUMBERS = ("cost", "margin")
+
+
+class Status(StrEnum):
+    """What there is to say to one person."""
+
+    ACCEPTED = "ACCEPTED"  # the model already says yes
+    FOUND = "FOUND"  # at least one option, verified as printed
+    NOT_FOUND = "NOT_FOUND"  # none found; `why` says how near the search came
+    IMPOSSIBLE = "IMPOSSIBLE"  # there is none, with a proof
+
+
+@dataclass
+class Proposal:
+    """What a search proposes: x_new (n, k, d), good or not; the judge decides.
+
+    NaN rows stand for "nothing to propose". A method that can prove that a person has no recourse sets her entry
+    of `impossible` and says why in `proof`.
+    """
+
+    x_new: Tensor
+    impossible: Tensor | None = None  # (n,) bool
+    proof: dict[int, str] = field(default_factory=dict)  # row -> one sentence that can be checked
+
+
+@dataclass(frozen=True, eq=False)
+class Recourse:
+    """Verified answers for a table of people.
+
+    Attributes
+    ----------
+    people : the table as given.
+    options : index (person, option); the new row in the person's units, its cost and its margin. Verified only.
+    status : one Status per person.
+    why : for each person without an option: reason, best margin reached, rows asked, what binds, and the proof.
+    made_by : the method, with its parameters.
+    seconds : how long it took.
+    """
+
+    people: pd.DataFrame
+    options: pd.DataFrame
+    status: pd.Series
+    why: pd.DataFrame
+    made_by: str
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.people)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.people.index)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recourse) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{n} {name}" for name, n in self.counts().items() if n)
+        return f"Recourse({len(self)} people: {counts or 'nobody'}; {len(self.options)} options; {self.made_by})"
+
+    @property
+    def features(self) -> list[str]:
+        """The columns a plan may speak of."""
+        return [c for c in self.options.columns if c not in NUMBERS]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything but the time it took."""
+        document = self.to_dict() | {"seconds": 0.0}
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    def counts(self) -> dict[str, int]:
+        """How many people have each status."""
+        return {status.value: int((self.status == status).sum()) for status in Status}
+
+    def changes(self) -> pd.DataFrame:
+        """Only what changed: person, option, feature, from, to."""
+        own = self.people.loc[self.options.index.get_level_values("person"), self.features]
+        parts = []
+        for name in self.features:
+            new, old = self.options[name], own[name].set_axis(self.options.index)
+            different = ~((new.astype(object) == old.astype(object)) | (new.isna() & old.isna())).to_numpy(dtype=bool)
+            part = pd.DataFrame({"feature": name, "from": old[different].astype(object), "to": new[different].astype(object)})
+            parts.append(part)
+        table = pd.concat(parts) if parts else pd.DataFrame(columns=["feature", "from", "to"], index=self.options.index)
+        table = table.reset_index()
+        if not len(self.options):
+            return table
+        rank = pd.Series(range(len(self.options)), index=self.options.index)
+        place = rank.loc[pd.MultiIndex.from_frame(table[["person", "option"]])].to_numpy() if len(table) else []
+        return table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
+
+    def of(self, person: Any) -> pd.DataFrame:
+        """One person's options beside her own row, features down, only where something changes."""
+        if person not in self.people.index:
+            raise TurnaboutError(f"there is no person {person!r} in this answer.", hint="use a label of people.index.")
+        columns: dict[str, Any] = {"now": self.people.loc[person, self.features]}
+        mine = self.options.index.get_level_values("person") == person
+        for (_, option), row in self.options[mine].iterrows():  # type: ignore[misc]
+            columns[f"option {option}"] = row[self.features]
+        table = pd.DataFrame(columns)
+        if table.shape[1] == 1:
+            return table
+        moved = [any(_differs(table.iloc[i, 0], v) for v in table.iloc[i, 1:]) for i in range(len(table))]
+        return table[moved]
+
+    # -- JSON -------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> Json:
+        """Plain data under the versioned JSON Schema `recourse.schema.json`."""
+        return {
+            "turnabout_recourse": VERSION,
+            "made_by": self.made_by,
+            "seconds": self.seconds,
+            "people": _frame_to_json(self.people),
+            "options": _frame_to_json(self.options),
+            "status": [str(s.value) for s in self.status],
+            "why": _frame_to_json(self.why),
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, document: Json) -> Recourse:
+        if not isinstance(document, dict) or document.get("turnabout_recourse") != VERSION:
+            raise TurnaboutError(
+                "this is not an answer of turnabout, or one of another version.",
+                hint=f"this release reads turnabout_recourse version {VERSION}, as written by Recourse.to_json.",
+            )
+        people = _frame_from_json(document["people"])
+        status = pd.Series([Status(s) for s in document["status"]], index=people.index, dtype=object, name="status")
+        options = _frame_from_json(document["options"])
+        why = _frame_from_json(document["why"])
+        return cls(people, options, status, why, document["made_by"], document["seconds"])
+
+    @classmethod
+    def from_json(cls, text: str) -> Recourse:
+        """The inverse of to_json."""
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise TurnaboutError(f"this is not JSON: {error}", hint="pass what Recourse.to_json wrote.") from None
+        return cls.from_dict(document)
+
+
+def json_schema() -> Json:
+    """The JSON Schema of an answer."""
+    return json.loads(resources.files("turnabout.core").joinpath("recourse.schema.json").read_text("utf-8"))
+
+
+def _differs(a: Any, b: Any) -> bool:
+    return not (a == b or (pd.isna(a) and pd.isna(b)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and np.isnan(value)):
+        return None
+    if isinstance(value, float) and np.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, (str, int, float, bool)):
+        return value
+    return str(value)
+
+
+def _frame_to_json(frame: pd.DataFrame) -> Json:
+    columns = []
+    for name in frame.columns:
+        column = frame[name]
+        entry: Json = {"name": str(name), "dtype": str(column.dtype)}
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            entry["dtype"] = "category"
+            entry["categories"] = [_plain(c) for c in column.cat.categories]
+            entry["ordered"] = bool(column.cat.ordered)
+        entry["values"] = [_plain(v) for v in column]
+        columns.append(entry)
+    index = [list(map(_plain, key)) if isinstance(key, tuple) else _plain(key) for key in frame.index]
+    return {"index_names": [_plain(n) for n in frame.index.names], "index": index, "columns": columns}
+
+
+def _frame_from_json(document: Json) -> pd.DataFrame:
+    names = document["index_names"]
+    index: pd.Index
+    if len(names) > 1:
+        index = pd.MultiIndex.from_tuples([tuple(k) for k in document["index"]], names=names)
+    else:
+        index = pd.Index(document["index"], name=names[0])
+    columns = {}
+    for entry in document["columns"]:
+        values = entry["values"]
+        if entry["dtype"] == "category":
+            array: Any = pd.Categorical(values, categories=entry["categories"], ordered=entry["ordered"])
+        elif entry["dtype"].startswith("float"):
+            array = np.array([np.nan if v is None else float(v) for v in values], dtype=entry["dtype"])
+        else:
+            array = pd.array([v if v is not None else None for v in values], dtype=object)
+        columns[entry["name"]] = pd.Series(array, index=index)
+        if entry["dtype"] not in ("category", "object") and not entry["dtype"].startswith("float"):
+            columns[entry["name"]] = columns[entry["name"]].astype(entry["dtype"])
+    return pd.DataFrame(columns, index=index)

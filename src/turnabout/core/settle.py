@@ -1,0 +1,193 @@
+"""From proposals to verified options: snap, push, polish, verify. Batched over everyone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.core.polish import Ask, Stop, polish
+from turnabout.core.problem import Problem
+from turnabout.core.verify import GUARD, clearance, verify
+from turnabout.typing import Tensor
+
+PUSHES = (1.05, 1.2, 1.5, 2.0, 3.0)  # how far beyond a proposal to look when rounding lost the decision
+AIMS = (GUARD, 1e-6, 1e-4, 1e-2)  # margins to keep while polishing; a larger one only if the judge disagreed
+
+
+@dataclass
+class Settled:
+    """Verified options of one chunk, and the best that was seen for those without."""
+
+    best_margin: Tensor  # (n,) highest margin of an allowed row
+    best: Tensor  # (n, d) that row
+    rows: list[pd.DataFrame] = field(default_factory=list)
+    owner: list[np.ndarray] = field(default_factory=list)
+    x_new: list[Tensor] = field(default_factory=list)
+
+
+@dataclass
+class Candidates:
+    """Rows that the fast model accepts and the rules allow, with the person each is for."""
+
+    owner: Tensor  # (c,)
+    x_new: Tensor  # (c, d)
+
+    def take(self, index: Tensor) -> Candidates:
+        return Candidates(self.owner[index], self.x_new[index])
+
+
+def settle(
+    problem: Problem,
+    people: pd.DataFrame,
+    x: Tensor,
+    proposals: Tensor,
+    options: int,
+    ranked: bool,
+    ask: Ask,
+    stop: Stop,
+) -> Settled:
+    """people (n rows), x (n, d), proposals (n, k, d) -> at most `options` verified rows each.
+
+    With `ranked` the cheapest come first; otherwise the order of the proposals is kept.
+    """
+    settled = Settled(torch.full((len(x),), -torch.inf, dtype=x.dtype, device=x.device), x.clone())
+    candidates = _good_candidates(problem, x, proposals, ask, settled)
+    candidates = _push(problem, x, candidates, ask, settled)
+    candidates = _shortlist(problem, x, candidates, options + 1 if ranked else options, ranked)
+    left = torch.full((len(x),), options, dtype=torch.long, device=x.device)
+    seen: set[bytes] = set()
+    for aim in sorted({clearance(problem), *(aim for aim in AIMS if aim > clearance(problem))}):
+        if not len(candidates.owner):
+            break
+        # rows that do not clear the aim themselves cannot be walked back under it, but may still be judged
+        walked = candidates.x_new.clone()
+        able = ask(walked) >= aim
+        owner = candidates.owner
+        walked[able] = polish(problem, ask, x[owner[able]], walked[able], aim, stop)
+        failed = _judge(problem, people, x, Candidates(owner, walked), left, ranked, seen, settled)
+        again = failed[candidates.owner] & (left[candidates.owner] > 0)
+        candidates = candidates.take(again.nonzero().squeeze(1))
+    return settled
+
+
+def _note_best(settled: Settled, owner: Tensor, x_new: Tensor, margin: Tensor, allowed: Tensor) -> None:
+    margin = torch.where(allowed, margin, torch.full_like(margin, -torch.inf))
+    order = margin.argsort(stable=True)  # the best of each person is written last
+    top = torch.full_like(settled.best_margin, -torch.inf).scatter_reduce(0, owner, margin, "amax")
+    better = order[(margin[order] == top[owner[order]]) & (top[owner[order]] > settled.best_margin[owner[order]])]
+    settled.best[owner[better]] = x_new[better]
+    settled.best_margin = torch.maximum(settled.best_margin, top)
+
+
+def _screen(problem: Problem, x: Tensor, owner: Tensor, x_new: Tensor, ask: Ask, settled: Settled) -> Candidates:
+    """Keep what the fast model accepts and the rules allow; remember the best of the rest."""
+    margin = ask(x_new)
+    allowed = problem.violation(x[owner], x_new) <= 0
+    _note_best(settled, owner, x_new, margin, allowed)
+    keep = allowed & (margin >= clearance(problem))
+    return Candidates(owner[keep], x_new[keep])
+
+
+def _good_candidates(problem: Problem, x: Tensor, proposals: Tensor, ask: Ask, settled: Settled) -> Candidates:
+    owner, slot = torch.isfinite(proposals).all(-1).nonzero(as_tuple=True)
+    proposed, own = proposals[owner, slot], x[owner]
+    near = _mend(problem, own, problem.snap(own, proposed), ask)
+    out = _mend(problem, own, problem.snap(own, proposed, outward=True), ask)
+    return _screen(problem, x, torch.cat([owner, owner]), torch.cat([near, out]), ask, settled)
+
+
+def _mend(problem: Problem, x: Tensor, x_new: Tensor, ask: Ask) -> Tensor:
+    """Where rules are broken, put back one change at a time: the one that mends most, then keeps most margin."""
+    feature_of = problem.schema.feature_of.to(x.device)
+    x_new = x_new.clone()
+    rows = (problem.violation(x, x_new) > 0).nonzero().squeeze(1)
+    while len(rows):
+        changed = problem.schema.changed(x[rows], x_new[rows])
+        owner, feature = changed.nonzero(as_tuple=True)
+        if not len(owner):
+            break
+        row = rows[owner]
+        trial = torch.where(feature_of == feature.unsqueeze(1), x[row], x_new[row])
+        left = problem.violation(x[row], trial)
+        rank = torch.argsort(ask(trial), descending=True, stable=True)
+        rank = rank[torch.argsort(left[rank], stable=True)]  # least violation, then highest margin
+        rank = rank[torch.argsort(owner[rank], stable=True)]
+        first = rank[torch.cat([owner.new_ones(1, dtype=torch.bool), owner[rank][1:] != owner[rank][:-1]])]
+        x_new[row[first]] = trial[first]
+        rows = row[first][left[first] > 0]
+    return x_new
+
+
+def _push(problem: Problem, x: Tensor, candidates: Candidates, ask: Ask, settled: Settled) -> Candidates:
+    """For people whose proposals all failed once rounded: go on a little in the same direction."""
+    have = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    have[candidates.owner] = True
+    short = (~have & torch.isfinite(settled.best_margin)).nonzero().squeeze(1)
+    if not len(short):
+        return candidates
+    scale = torch.tensor(PUSHES, dtype=x.dtype, device=x.device).view(1, -1, 1)
+    own = x[short].unsqueeze(1)
+    owner = short.repeat_interleave(len(PUSHES))
+    beyond = (own + scale * (settled.best[short].unsqueeze(1) - own)).reshape(-1, x.shape[1])
+    pushed = problem.snap(x[owner], problem.relax(x[owner], beyond), outward=True)
+    more = _screen(problem, x, owner, pushed, ask, settled)
+    return Candidates(torch.cat([candidates.owner, more.owner]), torch.cat([candidates.x_new, more.x_new]))
+
+
+def _shortlist(problem: Problem, x: Tensor, candidates: Candidates, keep: int, ranked: bool) -> Candidates:
+    """The cheapest (or first) few different rows of each person."""
+    owner, x_new = candidates.owner, candidates.x_new
+    if not len(owner):
+        return candidates
+    if ranked:
+        order = problem.cost(x[owner], x_new).argsort(stable=True)
+        owner, x_new = owner[order], x_new[order]
+    order = owner.argsort(stable=True)
+    owner, x_new = owner[order], x_new[order]
+    keyed = torch.cat([owner.unsqueeze(1).to(x_new.dtype), x_new], 1).cpu().numpy()
+    _, first = np.unique(np.ascontiguousarray(keyed).view(np.void(keyed.itemsize * keyed.shape[1]).dtype).ravel(), return_index=True)
+    first = torch.as_tensor(np.sort(first), device=owner.device)
+    owner, x_new = owner[first], x_new[first]
+    start = torch.searchsorted(owner, owner)  # place of the person's first row
+    place = torch.arange(len(owner), device=owner.device) - start
+    return Candidates(owner[place < keep], x_new[place < keep])
+
+
+def _judge(
+    problem: Problem,
+    people: pd.DataFrame,
+    x: Tensor,
+    candidates: Candidates,
+    left: Tensor,
+    ranked: bool,
+    seen: set[bytes],
+    settled: Settled,
+) -> Tensor:
+    """Verify the best few of each person, then the rest of those still short. Returns (n,) who had a failure."""
+    failed = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    remaining = _shortlist(problem, x, candidates, len(candidates.owner), ranked)
+    while len(remaining.owner):
+        start = torch.searchsorted(remaining.owner, remaining.owner)
+        place = torch.arange(len(remaining.owner), device=x.device) - start
+        now = place < left[remaining.owner]
+        turn, remaining = remaining.take(now.nonzero().squeeze(1)), remaining.take((~now).nonzero().squeeze(1))
+        keys = [bytes(k) for k in torch.cat([turn.owner.unsqueeze(1).to(x.dtype), turn.x_new], 1).cpu().numpy()]
+        fresh = [i for i, key in enumerate(keys) if key not in seen]
+        seen.update(keys)
+        if not fresh:
+            if not now.any():
+                break
+            continue
+        turn = turn.take(torch.tensor(fresh, device=x.device))
+        index = turn.owner.cpu().numpy()
+        verdict = verify(problem, people.iloc[index], x[turn.owner], turn.x_new)
+        good = torch.as_tensor(verdict.good, device=x.device)
+        failed[turn.owner[~good]] = True
+        left -= torch.bincount(turn.owner[good], minlength=len(x))
+        settled.rows.append(verdict.rows[verdict.good].assign(cost=verdict.cost[verdict.good], margin=verdict.margin[verdict.good]))
+        settled.owner.append(index[verdict.good])
+        settled.x_new.append(turn.x_new[good])
+    return failed

@@ -1,0 +1,49 @@
+"""The judge: is the printed row, read back, accepted by the original model, and allowed?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from turnabout.core.problem import Problem
+from turnabout.typing import Tensor
+
+GUARD = 1e-9
+"""Least margin by which a shown option must clear the boundary: more than floating-point noise."""
+
+
+def clearance(problem: Problem) -> float:
+    """Margin that an option must have: GUARD, or the noise of a model that thinks in float32."""
+    return max(GUARD, problem.model.noise)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge saw, row by row."""
+
+    rows: pd.DataFrame  # as printed
+    good: np.ndarray  # (n,) accepted and allowed
+    margin: np.ndarray  # (n,) of the original model
+    cost: np.ndarray  # (n,) of the row as printed
+
+
+def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> Verdict:
+    """Write each row as it would be printed, read it back and judge that; the only place that may say *found*.
+
+    A row is good when no cell breaks its feature's constraints (checked on raw values), every rule is kept by
+    the row as read back, the original model accepts it clear of the boundary, and, where the model has a compiled
+    form that methods search with, that form agrees.
+    """
+    rows = problem.schema.write(people, x, x_new)
+    read_back = problem.schema.encode(rows).to(x.device)
+    own = problem.schema.encode(people).to(x.device)
+    margin = problem.model.judge(rows)
+    good = margin >= clearance(problem)  # False for NaN
+    good &= ~problem.schema.breaches(people, rows).any(1)
+    good &= (problem.violation(own, read_back) <= 0).cpu().numpy()
+    if problem.model.compiled:
+        good &= (problem.margin(read_back) >= 0).cpu().numpy()
+    cost = problem.cost(own, read_back).cpu().numpy()
+    return Verdict(rows, good & np.isfinite(cost), margin, cost)

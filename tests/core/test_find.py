@@ -1,0 +1,244 @@
+"""The ceremony of find: what is shown was verified, what is not found is explained."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tests.core.conftest import Corners, bank
+
+import turnabout as ta
+from turnabout.errors import MethodError, ModelError, ProblemError, SchemaError
+
+
+def test_every_option_is_accepted_as_printed(problem, people):
+    answer = Corners().fit(problem).find(people, options=3)
+    assert set(answer.status) == {ta.Status.ACCEPTED, ta.Status.FOUND}
+    assert (bank(answer.options) >= 0.5).all()
+    own = people.loc[answer.options.index.get_level_values("person")]
+    assert (answer.options.sex.to_numpy() == own.sex.to_numpy()).all()
+    assert (answer.options.debt.to_numpy() <= own.debt.to_numpy()).all()
+    assert (answer.options.income % 1 == 0).all()
+    assert not answer.options.isna().any(axis=None)
+
+
+def test_options_are_distinct_and_cheapest_first(problem, people):
+    answer = Corners().fit(problem).find(people, options=3)
+    for _, mine in answer.options.groupby(level="person"):
+        assert mine.cost.is_monotonic_increasing
+        assert not mine.drop(columns=["cost", "margin"]).duplicated().any()
+        assert list(mine.index.get_level_values("option")) == list(range(len(mine)))
+
+
+def test_no_change_could_be_dropped(problem, people):
+    answer = Corners().fit(problem).find(people)
+    for (person, option), row in answer.options.iterrows():
+        changes = answer.changes().query("person == @person and option == @option")
+        for _, change in changes.iterrows():
+            without = row[list(problem.schema.names)].copy()
+            without[change["feature"]] = people.loc[person, change["feature"]]
+            assert bank(pd.DataFrame([without]))[0] < 0.5
+
+
+def test_numbers_come_as_near_as_the_grid_allows(schema):
+    people = pd.DataFrame({"income": [10], "debt": [0.0], "home": ["rent"], "sex": ["f"]})
+    model = ta.models.wrap(lambda t: (t.income >= 37).to_numpy(dtype=float), schema)
+    answer = Corners().fit(ta.Problem(schema, model)).find(people)
+    assert answer.changes()[["feature", "to"]].values.tolist() == [["income", 37]]
+    assert answer.options.cost.iloc[0] == pytest.approx(0.27)
+
+
+def test_reordering_people_reorders_answers(problem, people):
+    method = Corners().fit(problem)
+    answer, turned = method.find(people, options=2), method.find(people[::-1], options=2)
+    pd.testing.assert_frame_equal(turned.options.loc[answer.options.index.get_level_values(0).unique()], answer.options)
+    assert method.find(people, options=2) == answer
+    assert method.find(people, options=2, seed=7).made_by == answer.made_by
+
+
+def test_chunks_do_not_change_answers(problem, people):
+    whole, pieces = Corners(), Corners()
+    pieces.chunk = 7
+    assert whole.fit(problem).find(people) == pieces.fit(problem).find(people)
+
+
+def test_the_input_is_untouched(problem, people):
+    before = people.copy(deep=True)
+    Corners().fit(problem).find(people)
+    pd.testing.assert_frame_equal(people, before)
+
+
+def test_progress_reaches_the_end(problem, people):
+    seen = []
+    method = Corners()
+    method.chunk = 10
+    method.fit(problem).find(people, progress=lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen) and seen[-1] == (60, 60) and len(seen) > 2
+
+
+# -- nothing to find ------------------------------------------------------------------------------------------------
+
+
+def test_empty_table_and_one_row(problem, people):
+    method = Corners().fit(problem)
+    assert len(method.find(people.iloc[:0])) == 0
+    assert ta.Recourse.from_json(method.find(people.iloc[:0]).to_json()).options.empty
+    assert len(method.find(people.iloc[:1]).status) == 1
+
+
+def test_nobody_is_refused(schema, people):
+    problem = ta.Problem(schema, ta.models.wrap(lambda t: np.ones(len(t)), schema))
+    answer = Corners().fit(problem).find(people)
+    assert (answer.status == ta.Status.ACCEPTED).all() and answer.options.empty and answer.changes().empty
+
+
+def test_a_cut_off_nobody_can_reach(schema, people):
+    problem = ta.Problem(schema, ta.models.wrap(bank, schema, threshold=0.9999))
+    answer = Corners().fit(problem).find(people)
+    assert (answer.status == ta.Status.NOT_FOUND).all()
+    assert answer.why.best_margin.lt(0).all() and answer.why.reason.str.contains("refused by").all()
+    assert answer.why.binding.str.contains("may not change: sex").all()
+    assert answer.why.asked.gt(0).all()
+
+
+def test_someone_who_may_not_change_anything(people):
+    schema = ta.Schema((ta.Number("income", low=0, high=100, moves="fixed"),))
+    problem = ta.Problem(schema, ta.models.wrap(lambda t: np.zeros(len(t)), schema))
+    answer = Corners().fit(problem).find(people)
+    assert (answer.status == ta.Status.IMPOSSIBLE).all()
+    assert answer.why.proof.str.contains("none of this person's features may change").all()
+
+
+def test_a_rule_nobody_satisfies(schema, people):
+    rule = ta.rules.Linear({"income": 1.0, "debt": 1.0}, ">=", 149.9)  # reachable by bounds, not for those in less debt
+    answer = Corners().fit(ta.Problem(schema, ta.models.wrap(bank, schema), rules=[rule])).find(people)
+    refused = answer.status[answer.status != ta.Status.ACCEPTED]
+    assert (refused == ta.Status.NOT_FOUND).all()
+    assert answer.why.binding.str.contains("rules:").any() or answer.why.reason.str.contains("rules").any()
+
+
+def test_time_limit_is_kept(schema, people):
+    def slow(table):
+        time.sleep(0.05)
+        return bank(table)
+
+    problem = ta.Problem(schema, ta.models.wrap(slow, schema))
+    method = Corners()
+    method.chunk = 1
+    method.fit(problem)
+    start = time.monotonic()
+    answer = method.find(people, time_limit=0.5)
+    assert time.monotonic() - start < 5
+    late = answer.why[answer.why.reason.str.contains("time limit")]
+    assert len(late) and (answer.status[late.index] == ta.Status.NOT_FOUND).all()
+
+
+# -- models that misbehave ------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_raises_from_the_start(schema, people):
+    def broken(table):
+        raise RuntimeError("the disk is on fire")
+
+    with pytest.raises(ModelError, match="the disk is on fire"):
+        Corners().fit(ta.Problem(schema, ta.models.wrap(broken, schema))).find(people)
+
+
+def test_a_model_that_raises_half_way_loses_nobody(schema, people):
+    def fragile(table):
+        if (table.income == 100).any():
+            raise RuntimeError("cannot count to a hundred")
+        return bank(table)
+
+    problem = ta.Problem(schema, ta.models.wrap(fragile, schema))
+    with pytest.warns(UserWarning, match="the model failed during a search"):
+        answer = Corners().fit(problem).find(people)
+    assert len(answer.status) == len(people)
+    assert answer.why.reason.str.contains("cannot count to a hundred").all()
+
+
+def test_a_model_that_returns_nan(schema, people):
+    def holes(table):
+        p = bank(table)
+        p[(table.income.to_numpy() % 7) == 0] = np.nan
+        return p
+
+    answer = Corners().fit(ta.Problem(schema, ta.models.wrap(holes, schema))).find(people)
+    unknown = people.index[people.income % 7 == 0]
+    assert (answer.status[unknown] == ta.Status.NOT_FOUND).all()
+    assert answer.why.loc[unknown].reason.str.contains("no number").all()
+    assert (answer.options.income % 7 != 0).all() and len(answer.options)
+
+
+def test_a_model_whose_answers_change(schema, people):
+    rng = np.random.default_rng(0)
+    model = ta.models.wrap(lambda t: rng.random(len(t)), schema)
+    with pytest.raises(ModelError, match="answers change between calls"):
+        Corners().fit(ta.Problem(schema, model)).find(people)
+
+
+# -- misuse -----------------------------------------------------------------------------------------------------------
+
+
+def test_misuse_explains_itself(problem, people, schema):
+    with pytest.raises(MethodError, match="has not seen a problem yet"):
+        Corners().find(people)
+    method = Corners().fit(problem)
+    for arguments, text in [
+        ({"options": 0}, "options=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"time_limit": 0}, "no time"),
+        ({"options": 1.5}, "options=1.5"),
+    ]:
+        with pytest.raises(MethodError, match=text):
+            method.find(people, **arguments)
+    with pytest.raises(MethodError, match="share the index label 'p0'"):
+        method.find(pd.concat([people, people]))
+    with pytest.raises(SchemaError, match="no column 'income'"):
+        method.find(people.drop(columns="income"))
+    with pytest.raises(SchemaError, match="'castle'"):
+        method.find(people.assign(home="castle"))
+    with pytest.raises(MethodError, match="fit takes a Problem"):
+        Corners().fit(schema)
+
+
+def test_problems_that_do_not_fit_together(schema, problem, people):
+    model = problem.model
+    with pytest.raises(ProblemError, match="not a wrapped model"):
+        ta.Problem(schema, bank)
+    with pytest.raises(ProblemError, match="is not a Schema"):
+        ta.Problem("schema", model)
+    with pytest.raises(ProblemError, match="another schema"):
+        ta.Problem(ta.Schema((ta.Number("n"),)), model)
+    with pytest.raises(ProblemError, match="without a background"):
+        ta.Problem(schema, model, labels=[1])
+    with pytest.raises(ProblemError, match="3 labels for 60"):
+        ta.Problem(schema, model, background=people, labels=[1, 0, 1])
+    with pytest.raises(ProblemError, match="they say who was accepted"):
+        ta.Problem(schema, model, background=people, labels=["good"] * 60)
+    odd = ta.Schema((ta.Number("cost"),))
+    with pytest.raises(ProblemError, match="a feature is named 'cost'"):
+        ta.Problem(odd, ta.models.wrap(lambda t: np.zeros(len(t)), odd))
+    with pytest.raises(MethodError, match="needs a model that is Differentiable"):
+        ta.methods.Wachter().fit(problem)
+
+
+def test_people_outside_the_bounds_are_kept(problem, people):
+    with pytest.warns(UserWarning, match="outside"):
+        answer = Corners().fit(problem).find(people.assign(debt=people.debt + 40))
+    assert len(answer.status) == 60
+    assert ((answer.options.debt <= 50) | answer.options.debt.isin(people.debt + 40)).all()
+
+
+def test_parameters_clone_and_repr(problem):
+    method = Corners(points=9)
+    assert repr(method) == "Corners(points=9)" and repr(Corners()) == "Corners()"
+    assert method.clone().points == 9 and method.get_params() == {"points": 9}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        method.fit(problem)
+    assert torch.get_default_dtype() == torch.float32
