@@ -1,3 +1,41 @@
-"""Turnabout: verified algorithmic recourse."""
+"""Turnabout: what a refused person can really do to be accepted, verified before anyone reads it."""
+
+from turnabout import actions as rules
+from turnabout import costs, datasets, methods, metrics, models
+from turnabout.core import GUARD, Method, Problem, Proposal, Recourse, Status
+from turnabout.errors import TurnaboutError
+from turnabout.methods import find
+from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "GUARD",
+    "Binary",
+    "Category",
+    "Method",
+    "Number",
+    "Ordinal",
+    "Problem",
+    "Proposal",
+    "Recourse",
+    "Schema",
+    "Status",
+    "TurnaboutError",
+    "costs",
+    "datasets",
+    "find",
+    "methods",
+    "metrics",
+    "models",
+    "rules",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "testing":  # needs hypothesis, which users of the library do not
+        import importlib
+
+        return importlib.import_module("turnabout.testing")
+    raise AttributeError(f"module 'turnabout' has no attribute {name!r}")

@@ -13,7 +13,7 @@ import torch
 from turnabout.errors import ModelError
 from turnabout.models import Differentiable, Linear, Model, ReluNet, Trees, wrap
 from turnabout.models import sklearn as adapter
-from turnabout.schema import Number, Schema
+from turnabout.schema import Binary, Category, Number, Schema
 
 pytest.importorskip("sklearn")
 
@@ -467,3 +467,38 @@ def test_an_unreadable_inner_form_is_only_asked(monkeypatch, people, accepted, s
     model = wrap(prepared(LogisticRegression(max_iter=500)).fit(people, accepted), schema)
     assert "reading it raised KeyError" in model.notes[-1]
     assert np.isfinite(model.judge(people)).all()
+
+
+def test_one_person_with_nothing_but_missing_cells():
+    """A lone missing cell is read from a file as a float column, whatever the feature."""
+    schema = Schema(
+        (
+            Number("a"),
+            Category("k", levels=("x", "y", "z"), missing=True),
+            Binary("b", levels=(False, True), missing=True),
+        )
+    )
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "a": rng.random(200),
+            "k": rng.choice(np.array(["x", "y", "z", np.nan], dtype=object), 200),
+            "b": rng.choice(np.array([True, False, np.nan], dtype=object), 200),
+        }
+    )
+    columns = ColumnTransformer(
+        [
+            ("a", "passthrough", ["a"]),
+            ("k", OneHotEncoder(), ["k"]),
+            (
+                "b",
+                OrdinalEncoder(categories=[[False, True]], handle_unknown="use_encoded_value", unknown_value=-1),
+                ["b"],
+            ),
+        ]
+    )
+    model = make_pipeline(columns, LogisticRegression()).fit(table, table.a + (table.k == "x") > 0.8)
+    wrapped = wrap(model, schema, background=table)
+    assert wrapped.compiled
+    lone = pd.DataFrame({"a": [0.2], "k": [np.nan], "b": [np.nan]})
+    assert wrapped.judge(lone)[0] == pytest.approx(float(wrapped.margin(schema.encode(lone))[0]))

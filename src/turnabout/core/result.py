@@ -210,14 +210,13 @@ def _frame_from_json(document: Json) -> pd.DataFrame:
         index = pd.Index(document["index"], name=names[0])
     columns = {}
     for entry in document["columns"]:
-        values = entry["values"]
-        if entry["dtype"] == "category":
+        values, dtype = entry["values"], entry["dtype"]
+        if dtype == "category":
             array: Any = pd.Categorical(values, categories=entry["categories"], ordered=entry["ordered"])
-        elif entry["dtype"].startswith("float"):
-            array = np.array([np.nan if v is None else float(v) for v in values], dtype=entry["dtype"])
+            columns[entry["name"]] = pd.Series(array, index=index)
+        elif dtype.startswith("float"):
+            array = np.array([np.nan if v is None else float(v) for v in values], dtype=dtype)
+            columns[entry["name"]] = pd.Series(array, index=index)
         else:
-            array = pd.array([v if v is not None else None for v in values], dtype=object)
-        columns[entry["name"]] = pd.Series(array, index=index)
-        if entry["dtype"] not in ("category", "object") and not entry["dtype"].startswith("float"):
-            columns[entry["name"]] = columns[entry["name"]].astype(entry["dtype"])
+            columns[entry["name"]] = pd.Series(values, index=index, dtype=object).astype(dtype)
     return pd.DataFrame(columns, index=index)

@@ -84,6 +84,7 @@ def _note_best(settled: Settled, owner: Tensor, x_new: Tensor, margin: Tensor, a
 
 def _screen(problem: Problem, x: Tensor, owner: Tensor, x_new: Tensor, ask: Ask, settled: Settled) -> Candidates:
     """Keep what the fast model accepts and the rules allow; remember the best of the rest."""
+    x_new = x_new + 0.0  # no negative zeros: equal rows are equal byte by byte
     margin = ask(x_new)
     allowed = problem.violation(x[owner], x_new) <= 0
     _note_best(settled, owner, x_new, margin, allowed)
@@ -168,6 +169,7 @@ def _judge(
 ) -> Tensor:
     """Verify the best few of each person, then the rest of those still short. Returns (n,) who had a failure."""
     failed = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    candidates = Candidates(candidates.owner, candidates.x_new + 0.0)
     remaining = _shortlist(problem, x, candidates, len(candidates.owner), ranked)
     while len(remaining.owner):
         start = torch.searchsorted(remaining.owner, remaining.owner)

@@ -41,7 +41,8 @@ class Estimator:
         self.columns = columns
         self.as_array = as_array
         self.dtypes = dict(dtypes)
-        self._numeric = {f.name for f in schema.features if _is_numeric(f)}
+        self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
+        self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame | np.ndarray:
         """A fresh table in the estimator's own terms."""
@@ -57,6 +58,8 @@ class Estimator:
             if wanted is not None:
                 if dtype != wanted:
                     frame[name] = _as_category(frame[name], wanted)
+            elif name in self._named and dtype.kind == "f":  # nothing but missing cells, read as numbers
+                frame[name] = frame[name].astype(object)
             elif dtype.kind == "O" and isinstance(dtype, np.dtype):
                 if name in self._numeric:
                     frame[name] = frame[name].astype(np.float64)
@@ -134,9 +137,8 @@ class EstimatorJudge:
             )
 
 
-def _is_numeric(feature: Any) -> bool:
-    levels = getattr(feature, "levels", ())
-    return all(isinstance(level, (bool, int, float)) for level in levels)
+def _all_levels(feature: Any, types: tuple[type, ...], but: type | tuple[type, ...] = ()) -> bool:
+    return all(isinstance(level, types) and not isinstance(level, but) for level in getattr(feature, "levels", ()))
 
 
 def _as_category(column: pd.Series, dtype: Any) -> pd.Series:

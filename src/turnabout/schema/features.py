@@ -83,7 +83,7 @@ class Feature(ABC):
         """(n, width) -> n values in the person's units, the nearest ones there are."""
         values = self._decode_present(x)
         if self.missing and (absent := x[:, -1] > 0.5).any():
-            values = values.astype(float if values.dtype.kind in "iufb" else object)
+            values = values.astype(float if values.dtype.kind in "iuf" else object)
             values[absent] = np.nan
         return values
 

@@ -95,7 +95,7 @@ class Projection:
         out[..., self.scalar] = self._snap_scalars(x, x_new, outward)
         if len(self.group):
             out = self._snap_categories(x, x_new, out, outward)
-        return torch.where(self.stuck(x), x, out)
+        return torch.where(self.stuck(x), x, out) + 0.0  # no negative zeros: equal rows are equal byte by byte
 
     def _snap_scalars(self, x: Tensor, x_new: Tensor, outward: bool) -> Tensor:
         bottom, span, step, scale = self.grid

@@ -1,0 +1,149 @@
+"""Constraints, rules and printed rows read by hand: plain Python on raw cells, sharing no code with what it checks."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import pandas as pd
+
+from turnabout.actions import AtMost, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule
+from turnabout.schema import Category, Feature, Number, Schema
+
+SLACK = 1e-8  # share of a rule's range that rounding may take
+Row: TypeAlias = Mapping[str, Any] | pd.Series
+
+
+def is_missing(cell: Any) -> bool:
+    """None, NaN or NA."""
+    return cell is None or cell is pd.NA or (isinstance(cell, float) and math.isnan(cell))
+
+
+def differs(own: Any, new: Any) -> bool:
+    """Whether a cell changed; two missing cells are alike."""
+    if is_missing(own) or is_missing(new):
+        return is_missing(own) != is_missing(new)
+    return bool(own != new)
+
+
+def position(feature: Feature, cell: Any) -> float:
+    """A cell as a number: itself, or the place of its level."""
+    if isinstance(feature, Number):
+        return float(cell)
+    return float(list(feature.levels).index(cell))  # type: ignore[attr-defined]
+
+
+def wrong_value(feature: Feature, new: Any) -> str:
+    """Why a changed cell is no value of its feature; "" when it is one."""
+    if is_missing(new):
+        return "is missing"
+    if not isinstance(feature, Number):
+        levels = list(feature.levels)  # type: ignore[attr-defined]
+        return "" if new in levels else f"is not one of the levels {levels}"
+    value = float(new)
+    if not math.isfinite(value):
+        return "is not finite"
+    if not feature.low <= value <= feature.high:
+        return f"lies outside [{feature.low:g}, {feature.high:g}]"
+    if feature.step is not None and abs(value / feature.step - round(value / feature.step)) > 1e-6:
+        return f"is not a multiple of {feature.step:g}"
+    if -int(Decimal(repr(value)).normalize().as_tuple().exponent) > feature.places:
+        return f"has more than {feature.places} decimals"
+    return ""
+
+
+def legal_values(feature: Feature, own: Any) -> list[Any]:
+    """Every value a plan may give this cell, the person's own first."""
+    if is_missing(own) or feature.moves == "fixed":
+        return [own]
+    every: list[Any]
+    if isinstance(feature, Number):
+        step = Decimal(repr(feature.step)) if feature.step is not None else Decimal(1).scaleb(-feature.places)
+        low, high = Decimal(repr(feature.low)), Decimal(repr(feature.high))
+        first, last = math.ceil(low / step), math.floor(high / step)
+        if last - first > 100_000:
+            raise ValueError(f"'{feature.name}' has {last - first + 1} values: too many to try.")
+        every = [float(k * step) for k in range(first, last + 1)]
+    else:
+        every = list(feature.levels)  # type: ignore[attr-defined]
+    here = position(feature, own)
+    may: Callable[[float], bool] = {
+        "free": lambda there: there != here,
+        "up": lambda there: there > here,
+        "down": lambda there: there < here,
+    }[feature.moves]
+    return [own, *(value for value in every if may(position(feature, value)))]
+
+
+def keeps(rule: Rule, schema: Schema, own: Row, new: Row) -> bool | None:
+    """Whether a new row keeps a rule; None for a rule of a kind not known here."""
+    if isinstance(rule, AtMost):
+        names = schema.names if rule.features is None else rule.features
+        return sum(differs(own[name], new[name]) for name in names) <= rule.k
+    if isinstance(rule, Ordered):
+        return keeps(Linear({rule.lower: 1.0, rule.upper: -1.0}, "<=", 0.0), schema, own, new)
+    if isinstance(rule, Linear):
+        return _keeps_linear(rule, schema, own, new)
+    if isinstance(rule, Implies):
+        if any(is_missing(own[part.feature]) for part in (rule.condition, rule.consequence)):
+            return True
+        condition, consequence = (_holds(part, schema, own, new) for part in (rule.condition, rule.consequence))
+        return None if condition is None or consequence is None else (not condition or consequence)
+    return None
+
+
+def _keeps_linear(rule: Linear, schema: Schema, own: Row, new: Row) -> bool:
+    total, size = 0.0, 0.0
+    for key, c in rule.coefficients.items():
+        name, _, level = (key, "", "") if key in schema.names else key.rpartition("=")
+        feature = schema[name]
+        if is_missing(own[name]):
+            return True  # a rule is silent on what is missing
+        if isinstance(feature, Category):
+            total, size = total + c * (str(new[name]) == level), size + abs(c)
+        else:
+            span = feature.high - feature.low if isinstance(feature, Number) else 1.0
+            total, size = total + c * position(feature, new[name]), size + abs(c) * span
+    gap = total - rule.bound if rule.sense == "<=" else rule.bound - total
+    return gap <= SLACK * size
+
+
+def _holds(condition: Any, schema: Schema, own: Row, new: Row) -> bool | None:
+    name = condition.feature
+    if isinstance(condition, Changes):
+        return differs(own[name], new[name])
+    if isinstance(condition, Is):
+        return bool(new[name] == condition.level)
+    if isinstance(condition, (Rises, Falls)):
+        rise = position(schema[name], new[name]) - position(schema[name], own[name])
+        rise = rise if isinstance(condition, Rises) else -rise
+        return rise > 0 if condition.by is None else rise >= condition.by * (1 - SLACK)
+    return None
+
+
+def through_csv(schema: Schema, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows as someone reads them off a printed letter: written as CSV text, and typed in again."""
+    text = rows[list(schema.names)].to_csv(index=False)
+    read = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+    return pd.DataFrame({f.name: as_column(f, [_type_in(f, cell) for cell in read[f.name]]) for f in schema})
+
+
+def as_column(feature: Feature, cells: list[Any]) -> pd.Series:
+    """Cells as a column of the type they would have in a table; text stays text even where all is missing."""
+    column = pd.Series([float("nan") if is_missing(cell) else cell for cell in cells], dtype=object)
+    text = not isinstance(feature, Number) and isinstance(feature.levels[0], str)  # type: ignore[attr-defined]
+    return column if text else column.infer_objects()
+
+
+def _type_in(feature: Feature, text: str) -> Any:
+    if text == "":
+        return float("nan")
+    if isinstance(feature, Number):
+        return float(text)
+    for level in feature.levels:  # type: ignore[attr-defined]
+        if text == str(level) or (not isinstance(level, str) and text == str(float(level))):
+            return level
+    raise ValueError(f"column '{feature.name}' is printed as {text!r}, which is none of its levels.")

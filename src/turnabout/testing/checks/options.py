@@ -1,0 +1,151 @@
+"""What every option shown must be: allowed, accepted as printed, priced rightly, and no larger than needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from turnabout.core import GUARD
+from turnabout.testing.by_hand import differs, is_missing, keeps, position, through_csv, wrong_value
+from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.trial import Option, Trial, each_option
+
+
+@check("what may not change does not change.")
+def keeps_what_is_fixed(trial: Trial) -> Complaints:
+    for option in each_option(trial):
+        for f in option.case.problem.schema:
+            own, new = option.own[f.name], option.new[f.name]
+            if f.moves == "fixed" and differs(own, new):
+                yield f"{option}: '{f.name}' is fixed, and changes from {own!r} to {new!r}."
+
+
+@check("what may only rise does not fall, and what may only fall does not rise.")
+def keeps_directions(trial: Trial) -> Complaints:
+    for option in each_option(trial):
+        for f in option.case.problem.schema:
+            own, new = option.own[f.name], option.new[f.name]
+            if f.moves not in ("up", "down") or is_missing(own) or wrong_value(f, new) or not differs(own, new):
+                continue
+            rises = position(f, new) > position(f, own)
+            if rises != (f.moves == "up"):
+                yield f"{option}: '{f.name}' may only go {f.moves}, and goes from {own!r} to {new!r}."
+
+
+@check("every changed cell is a value of its feature: on the grid, within bounds, one of the levels.")
+def uses_legal_values(trial: Trial) -> Complaints:
+    for option in each_option(trial):
+        for name in option.changed:
+            wrong = (
+                "" if is_missing(option.new[name]) else wrong_value(option.case.problem.schema[name], option.new[name])
+            )
+            if wrong:
+                yield f"{option}: '{name}' becomes {option.new[name]!r}, which {wrong}."
+
+
+@check("what is missing stays missing, and nothing else becomes so.")
+def keeps_missing(trial: Trial) -> Complaints:
+    for option in each_option(trial):
+        for name in option.case.problem.schema.names:
+            own, new = option.own[name], option.new[name]
+            if is_missing(own) and not is_missing(new):
+                yield f"{option}: '{name}' was missing, and becomes {new!r}."
+            if is_missing(new) and not is_missing(own):
+                yield f"{option}: '{name}' was {own!r}, and becomes missing."
+        for name in ("cost", "margin"):
+            if not np.isfinite(float(option.new[name])):
+                yield f"{option}: its {name} is {option.new[name]!r}."
+
+
+@check("every option is accepted by the original when its printed row is read back from text.")
+def is_accepted_as_printed(trial: Trial) -> Complaints:
+    for case, answer in trial.answered():
+        if not len(answer.options):
+            continue
+        try:
+            margins = case.problem.model.judge(through_csv(case.problem.schema, answer.options))
+        except Exception as error:
+            yield f"{case}: the printed rows cannot be asked about ({type(error).__name__}: {error})."
+            continue
+        tolerance = max(1e-9, 10 * case.problem.model.noise)
+        for key, told, margin in zip(answer.options.index, answer.options["margin"], margins, strict=True):
+            where = f"{case}, person {key[0]!r}, option {key[1]}"
+            if not margin >= 0:
+                yield f"{where}: the original refuses the printed row, with margin {margin:.6g}."
+            elif not abs(margin - told) <= tolerance * (1 + abs(margin)):
+                yield f"{where}: its margin is told as {told:.9g}, and the original says {margin:.9g}."
+
+
+@check("the encoded options have margins of a yes.")
+def is_accepted_as_encoded(trial: Trial) -> Complaints:
+    for case, answer in trial.answered():
+        if not len(answer.options):
+            continue
+        x_new = case.problem.schema.encode(answer.options)
+        margins = case.problem.model.margin(x_new).detach().cpu().numpy()
+        for key, margin in zip(answer.options.index, margins, strict=True):
+            if not margin >= 0:
+                yield f"{case}, person {key[0]!r}, option {key[1]}: margin(encode(row)) is {margin:.6g}."
+
+
+@check("the cost told is the cost of the printed row.")
+def tells_the_cost(trial: Trial) -> Complaints:
+    for case, answer in trial.answered():
+        if not len(answer.options):
+            continue
+        problem = case.problem
+        own = case.people.loc[answer.options.index.get_level_values(0)]
+        costs = problem.cost(problem.schema.encode(own), problem.schema.encode(answer.options)).numpy()
+        for key, told, cost in zip(answer.options.index, answer.options["cost"], costs, strict=True):
+            if not abs(told - cost) <= 1e-9 * (1 + abs(cost)):
+                yield f"{case}, person {key[0]!r}, option {key[1]}: told {told:.9g}, and it costs {cost:.9g}."
+
+
+@check("every rule is kept.")
+def keeps_rules(trial: Trial) -> Complaints:
+    for option in each_option(trial):
+        problem = option.case.problem
+        for rule in problem.declared_rules:
+            if not _sound(option):
+                continue  # named by other checks
+            if keeps(rule, problem.schema, option.own, option.new) is False:
+                yield f"{option} breaks the rule '{rule}'."
+    for case, answer in trial.answered():  # and rules of kinds that are not known here
+        if len(answer.options) and case.problem.rules:
+            own = case.people.loc[answer.options.index.get_level_values(0)]
+            schema = case.problem.schema
+            broken = case.problem.violation(schema.encode(own), schema.encode(answer.options)).numpy() > 0
+            for key in answer.options.index[broken]:
+                yield f"{case}, person {key[0]!r}, option {key[1]}: problem.violation says that a rule is broken."
+
+
+@check("no option could drop one of its changes for free.")
+def drops_nothing_for_free(trial: Trial) -> Complaints:
+    for option in each_option(trial):
+        problem = option.case.problem
+        if not _sound(option):
+            continue
+        columns = list(problem.schema.names)
+        people = option.case.people.loc[[option.person], columns]
+        for name in option.changed:
+            without = option.new[columns].copy()
+            without[name] = option.own[name]
+            if any(keeps(rule, problem.schema, option.own, without) is False for rule in problem.declared_rules):
+                continue
+            row = without.to_frame().T
+            printed = through_csv(problem.schema, row)
+            clear = max(GUARD, 10 * problem.model.noise)
+            x, x_new = problem.schema.encode(people), problem.schema.encode(printed)
+            if bool((problem.violation(x, x_new) > 0).any()) or not problem.model.judge(printed)[0] >= clear:
+                continue
+            cost = float(problem.cost(x, x_new)[0])
+            if cost < float(option.new["cost"]) - 1e-9:
+                yield (
+                    f"{option}: without its change of '{name}' it is accepted too, and costs {cost:.6g} in place of "
+                    f"{float(option.new['cost']):.6g}."
+                )
+
+
+def _sound(option: Option) -> bool:
+    """Whether the cells of an option can be read at all."""
+    schema = option.case.problem.schema
+    return not any(wrong_value(schema[name], option.new[name]) for name in option.changed)

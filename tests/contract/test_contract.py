@@ -1,0 +1,104 @@
+"""Every method keeps the contract: on made-up problems, on known answers, on real data."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from turnabout import methods
+from turnabout.core import Recourse, Status
+from turnabout.errors import MethodError
+from turnabout.testing import Report, brute_force, checks, examine, real_case
+from turnabout.testing.real import estimators_for
+from turnabout.testing.strategies import problems
+
+ON_ROWS = (
+    "answers_everyone",
+    "leaves_accepted_alone",
+    "states_status_honestly",
+    "shows_distinct_options",
+    "keeps_what_is_fixed",
+    "keeps_directions",
+    "uses_legal_values",
+    "keeps_missing",
+    "is_accepted_as_printed",
+    "is_accepted_as_encoded",
+    "tells_the_cost",
+    "drops_nothing_for_free",
+    "ignores_order",
+    "travels_as_json",
+)
+
+every_method = pytest.mark.parametrize("cls", methods.ALL, ids=lambda cls: cls.__name__)
+
+
+@cache
+def report(cls: type) -> Report:
+    return examine(cls)
+
+
+def expect(given: Report, name: str) -> None:
+    if name in given.excused:
+        pytest.skip(f"excused: {given.excused[name]}")
+    assert name not in given.failed, "\n".join(given.failed[name])
+
+
+@every_method
+@pytest.mark.parametrize("name", checks())
+def test_contract(cls, name):
+    expect(report(cls), name)
+
+
+@every_method
+def test_contract_on_adult(cls, data_home):
+    case = real_case("adult", estimators_for(cls.requires)[0])
+    assert examine(cls, problems=[case], examples=0, data=False, only=ON_ROWS).failed == {}
+
+
+@every_method
+def test_contract_on_heloc(cls, data_home):
+    case = real_case("heloc", estimators_for(cls.requires)[-1])
+    assert examine(cls, problems=[case], examples=0, data=False, only=ON_ROWS).failed == {}
+
+
+# -- and on problems that hypothesis makes up, which it can make smaller when one fails ----------------------------
+
+
+def answer(cls, problem, people) -> Recourse:
+    method = cls.small()
+    try:
+        method.fit(problem)
+    except MethodError:
+        reject()  # a cost or rule that the method says it does not take
+    return method.find(people, options=2)
+
+
+@every_method
+@given(source=st.data())
+@settings(max_examples=5)
+@pytest.mark.filterwarnings("ignore")
+def test_found_options_are_accepted(cls, source):
+    problem, people = source.draw(problems(requires=cls.requires))
+    options = answer(cls, problem, people).options
+    assert (problem.model.judge(options[list(problem.schema.names)]) >= 0).all()
+    assert (problem.model.margin(problem.schema.encode(options)) >= 0).all()
+
+
+@every_method
+@given(source=st.data())
+@settings(max_examples=5)
+@pytest.mark.filterwarnings("ignore")
+def test_no_option_beats_brute_force(cls, source):
+    problem, people = source.draw(problems(requires=cls.requires, tiny=True, most=3))
+    found = answer(cls, problem, people)
+    best = brute_force(problem, people)
+    for place, person in enumerate(people.index):
+        shown = found.options["cost"][found.options.index.get_level_values(0) == person]
+        if len(shown):
+            assert best[place] is not None
+            assert shown.min() >= best[place] - 1e-9
+        if found.status[person] == Status.IMPOSSIBLE:
+            assert best[place] is None
