@@ -35,6 +35,7 @@ class Method(ABC):
     requires : the capability a model must have (a Protocol of `turnabout.models`), or None for any model.
     needs_background : whether the problem must carry a background table.
     ranked : whether options are shown cheapest first (the default) or in the order proposed.
+    exact : whether the first option is the cheapest there is.
     chunk : people searched at a time; memory grows with this, not with the table.
     excused : checks of the contract that do not apply, with the reason.
     """
@@ -42,6 +43,7 @@ class Method(ABC):
     requires: ClassVar[type | None] = None
     needs_background: ClassVar[bool] = False
     ranked: ClassVar[bool] = True
+    exact: ClassVar[bool] = False
     chunk: ClassVar[int] = 2048
     excused: ClassVar[dict[str, str]] = {}
 
@@ -167,7 +169,7 @@ class Method(ABC):
         try:
             proposal = worker._search(x)
             settled = settle(
-                problem, table, x, proposal.x_new.to(x.dtype), run.options, self.ranked, worker.ask, lambda: run.expired
+                problem, table, x, proposal, run.options, self.ranked, worker.ask, lambda: run.expired
             )
         except ModelError as error:
             warnings.warn(f"the model failed during a search, {len(rows)} people have no answer: {error.message}", stacklevel=3)

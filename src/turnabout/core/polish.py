@@ -87,23 +87,19 @@ def _shrink(problem: Problem, ask: Ask, x: Tensor, x_new: Tensor, aim: float, st
         column = columns[order[:, rank]]
         rows = (gap.gather(1, order[:, rank : rank + 1]).squeeze(1) > 0).nonzero().squeeze(1)
         column = column[rows].unsqueeze(1)
-        near = x[rows].gather(1, column)  # the end that may be refused
+        own = near = x[rows].gather(1, column)  # near: the end that may be refused
         far = x_new[rows].gather(1, column)  # the end known to be good
         for _ in range(BISECTIONS):
             if not len(rows) or stop():
                 break
-            middle = x_new[rows].scatter(1, column, (near + far) / 2)
-            trial = schema.snap(x[rows], middle)
-            value = trial.gather(1, column)
-            inside = ((value - near).abs() > 1e-12) & ((value - far).abs() > 1e-12)
-            keep = inside.squeeze(1)
-            rows, column, near, far = rows[keep], column[keep], near[keep], far[keep]
-            trial, value = trial[keep], value[keep]
+            value = schema.snap_cells(own, (near + far) / 2, column)
+            inside = (((value - near).abs() > 1e-12) & ((value - far).abs() > 1e-12)).squeeze(1)
+            rows, column, own, near, far, value = (t[inside] for t in (rows, column, own, near, far, value))
             if not len(rows):
                 break
+            trial = x_new[rows].scatter(1, column, value)
             good = _good(problem, ask, x[rows], trial, aim)
-            cheaper = problem.cost(x[rows], trial) <= problem.cost(x[rows], x_new[rows])
-            good &= cheaper
+            good &= problem.cost(x[rows], trial) <= problem.cost(x[rows], x_new[rows])
             x_new[rows[good]] = trial[good]
             far = torch.where(good.unsqueeze(1), value, far)
             near = torch.where(good.unsqueeze(1), near, value)

@@ -34,12 +34,14 @@ class Proposal:
     """What a search proposes: x_new (n, k, d), good or not; the judge decides.
 
     NaN rows stand for "nothing to propose". A method that can prove that a person has no recourse sets her entry
-    of `impossible` and says why in `proof`.
+    of `impossible` and says why in `proof`. A method whose rows are legal and proved to be the cheapest says so by
+    `minimal`: they are then verified as they are, without a walk back that could save nothing.
     """
 
     x_new: Tensor
     impossible: Tensor | None = None  # (n,) bool
     proof: dict[int, str] = field(default_factory=dict)  # row -> one sentence that can be checked
+    minimal: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import torch
 
 from turnabout.core.polish import Ask, Stop, polish
 from turnabout.core.problem import Problem
+from turnabout.core.result import Proposal
 from turnabout.core.verify import GUARD, clearance, verify
 from turnabout.typing import Tensor
 
@@ -43,22 +44,25 @@ def settle(
     problem: Problem,
     people: pd.DataFrame,
     x: Tensor,
-    proposals: Tensor,
+    proposal: Proposal,
     options: int,
     ranked: bool,
     ask: Ask,
     stop: Stop,
 ) -> Settled:
-    """people (n rows), x (n, d), proposals (n, k, d) -> at most `options` verified rows each.
+    """people (n rows), x (n, d), proposals of (n, k, d) -> at most `options` verified rows each.
 
     With `ranked` the cheapest come first; otherwise the order of the proposals is kept.
     """
     settled = Settled(torch.full((len(x),), -torch.inf, dtype=x.dtype, device=x.device), x.clone())
-    candidates = _good_candidates(problem, x, proposals, ask, settled)
+    candidates = _good_candidates(problem, x, proposal, ask, settled)
     candidates = _push(problem, x, candidates, ask, settled)
-    candidates = _shortlist(problem, x, candidates, options + 1 if ranked else options, ranked)
+    # some may turn out the same once polished: keep spares
+    candidates = _shortlist(problem, x, candidates, options if proposal.minimal else 2 * options, ranked)
     left = torch.full((len(x),), options, dtype=torch.long, device=x.device)
-    seen: set[bytes] = set()
+    if proposal.minimal:
+        failed = _judge(problem, people, x, candidates, left, ranked, settled)
+        candidates = candidates.take((failed[candidates.owner] & (left[candidates.owner] > 0)).nonzero().squeeze(1))
     for aim in sorted({clearance(problem), *(aim for aim in AIMS if aim > clearance(problem))}):
         if not len(candidates.owner):
             break
@@ -66,8 +70,8 @@ def settle(
         walked = candidates.x_new.clone()
         able = ask(walked) >= aim
         owner = candidates.owner
-        walked[able] = polish(problem, ask, x[owner[able]], walked[able], aim, stop)
-        failed = _judge(problem, people, x, Candidates(owner, walked), left, ranked, seen, settled)
+        walked[able] = polish(problem, ask, x[owner[able]], walked[able], aim, stop) + 0.0  # no negative zeros
+        failed = _judge(problem, people, x, Candidates(owner, walked), left, ranked, settled)
         again = failed[candidates.owner] & (left[candidates.owner] > 0)
         candidates = candidates.take(again.nonzero().squeeze(1))
     return settled
@@ -92,9 +96,12 @@ def _screen(problem: Problem, x: Tensor, owner: Tensor, x_new: Tensor, ask: Ask,
     return Candidates(owner[keep], x_new[keep])
 
 
-def _good_candidates(problem: Problem, x: Tensor, proposals: Tensor, ask: Ask, settled: Settled) -> Candidates:
+def _good_candidates(problem: Problem, x: Tensor, proposal: Proposal, ask: Ask, settled: Settled) -> Candidates:
+    proposals = proposal.x_new.to(x.dtype)
     owner, slot = torch.isfinite(proposals).all(-1).nonzero(as_tuple=True)
     proposed, own = proposals[owner, slot], x[owner]
+    if proposal.minimal:
+        return _screen(problem, x, owner, problem.snap(own, proposed), ask, settled)
     near = _mend(problem, own, problem.snap(own, proposed), ask)
     out = _mend(problem, own, problem.snap(own, proposed, outward=True), ask)
     return _screen(problem, x, torch.cat([owner, owner]), torch.cat([near, out]), ask, settled)
@@ -148,13 +155,22 @@ def _shortlist(problem: Problem, x: Tensor, candidates: Candidates, keep: int, r
         owner, x_new = owner[order], x_new[order]
     order = owner.argsort(stable=True)
     owner, x_new = owner[order], x_new[order]
-    keyed = torch.cat([owner.unsqueeze(1).to(x_new.dtype), x_new], 1).cpu().numpy()
-    _, first = np.unique(np.ascontiguousarray(keyed).view(np.void(keyed.itemsize * keyed.shape[1]).dtype).ravel(), return_index=True)
-    first = torch.as_tensor(np.sort(first), device=owner.device)
-    owner, x_new = owner[first], x_new[first]
+    fresh = ~_repeats(owner, x_new)
+    owner, x_new = owner[fresh], x_new[fresh]
     start = torch.searchsorted(owner, owner)  # place of the person's first row
     place = torch.arange(len(owner), device=owner.device) - start
     return Candidates(owner[place < keep], x_new[place < keep])
+
+
+def _repeats(owner: Tensor, x_new: Tensor) -> Tensor:
+    """(c,) True where the same person has the same row earlier on."""
+    salt = torch.sqrt(torch.arange(2, x_new.shape[1] + 2, dtype=x_new.dtype, device=x_new.device))
+    order = (x_new @ salt).argsort(stable=True)  # equal rows become neighbours
+    order = order[owner[order].argsort(stable=True)]
+    same = (owner[order][1:] == owner[order][:-1]) & (x_new[order][1:] == x_new[order][:-1]).all(1)
+    out = torch.zeros_like(owner, dtype=torch.bool)
+    out[order[1:]] = same
+    return out
 
 
 def _judge(
@@ -164,26 +180,22 @@ def _judge(
     candidates: Candidates,
     left: Tensor,
     ranked: bool,
-    seen: set[bytes],
     settled: Settled,
 ) -> Tensor:
     """Verify the best few of each person, then the rest of those still short. Returns (n,) who had a failure."""
     failed = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    candidates = Candidates(candidates.owner, candidates.x_new + 0.0)
     remaining = _shortlist(problem, x, candidates, len(candidates.owner), ranked)
+    if settled.x_new:  # what is shown already need not be shown again
+        shown = torch.cat([torch.as_tensor(o, device=x.device) for o in settled.owner])
+        owner, rows = torch.cat([shown, remaining.owner]), torch.cat([*settled.x_new, remaining.x_new])
+        remaining = remaining.take((~_repeats(owner, rows)[len(shown) :]).nonzero().squeeze(1))
     while len(remaining.owner):
         start = torch.searchsorted(remaining.owner, remaining.owner)
         place = torch.arange(len(remaining.owner), device=x.device) - start
         now = place < left[remaining.owner]
         turn, remaining = remaining.take(now.nonzero().squeeze(1)), remaining.take((~now).nonzero().squeeze(1))
-        keys = [bytes(k) for k in torch.cat([turn.owner.unsqueeze(1).to(x.dtype), turn.x_new], 1).cpu().numpy()]
-        fresh = [i for i, key in enumerate(keys) if key not in seen]
-        seen.update(keys)
-        if not fresh:
-            if not now.any():
-                break
-            continue
-        turn = turn.take(torch.tensor(fresh, device=x.device))
+        if not len(turn.owner):
+            break
         index = turn.owner.cpu().numpy()
         verdict = verify(problem, people.iloc[index], x[turn.owner], turn.x_new)
         good = torch.as_tensor(verdict.good, device=x.device)

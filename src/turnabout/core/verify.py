@@ -32,18 +32,19 @@ class Verdict:
 def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> Verdict:
     """Write each row as it would be printed, read it back and judge that; the only place that may say *found*.
 
+    people (n rows) and x (n, d) are the same persons, raw and encoded.
+
     A row is good when no cell breaks its feature's constraints (checked on raw values), every rule is kept by
     the row as read back, the original model accepts it clear of the boundary, and, where the model has a compiled
     form that methods search with, that form agrees.
     """
     rows = problem.schema.write(people, x, x_new)
     read_back = problem.schema.encode(rows).to(x.device)
-    own = problem.schema.encode(people).to(x.device)
     margin = problem.model.judge(rows)
     good = margin >= clearance(problem)  # False for NaN
     good &= ~problem.schema.breaches(people, rows).any(1)
-    good &= (problem.violation(own, read_back) <= 0).cpu().numpy()
+    good &= (problem.violation(x, read_back) <= 0).cpu().numpy()
     if problem.model.compiled:
         good &= (problem.margin(read_back) >= 0).cpu().numpy()
-    cost = problem.cost(own, read_back).cpu().numpy()
+    cost = problem.cost(x, read_back).cpu().numpy()
     return Verdict(rows, good & np.isfinite(cost), margin, cost)

@@ -97,26 +97,16 @@ class Projection:
             out = self._snap_categories(x, x_new, out, outward)
         return torch.where(self.stuck(x), x, out) + 0.0  # no negative zeros: equal rows are equal byte by byte
 
+    def snap_cells(self, x: Tensor, x_new: Tensor, columns: Tensor) -> Tensor:
+        """Snap one scalar cell of each row: own and new encoded values (m,), and their encoded columns (m,)."""
+        place = torch.searchsorted(self.scalar, columns)
+        return _to_grid(x, x_new, self.grid[:, place], self.falls[columns], self.rises[columns], outward=False)
+
     def _snap_scalars(self, x: Tensor, x_new: Tensor, outward: bool) -> Tensor:
-        bottom, span, step, scale = self.grid
-        x, x_new = x[..., self.scalar], x_new[..., self.scalar]
-        own, v = bottom + x * span, bottom + x_new * span
-        least = torch.where(self.falls[self.scalar], bottom, own)
-        most = torch.where(self.rises[self.scalar], bottom + span, own)
-        q_least, q_most = torch.ceil(least / step - GRID_NOISE), torch.floor(most / step + GRID_NOISE)
-        q = v / step
-        nearest = torch.round(q)
-        if outward:
-            away = torch.where(v > own, torch.ceil(q), torch.floor(q))
-            nearest = torch.where((q - nearest).abs() < GRID_NOISE, nearest, away)
-        q = torch.minimum(torch.maximum(nearest, q_least), q_most)
-        v_new = torch.round(q * step * scale) / scale
-        gap = (v - own).abs()
-        keep = (q_least > q_most) | (gap <= GRID_NOISE * step) | ((v_new - own).abs() <= GRID_NOISE * step)
-        if not outward:
-            keep |= gap <= (v - v_new).abs()  # her own value is the nearest legal one
-        keep |= ~(self.falls | self.rises)[self.scalar]
-        return torch.where(keep, x, (v_new - bottom) / span)
+        columns = self.scalar
+        return _to_grid(
+            x[..., columns], x_new[..., columns], self.grid, self.falls[columns], self.rises[columns], outward
+        )
 
     def _snap_categories(self, x: Tensor, x_new: Tensor, out: Tensor, outward: bool) -> Tensor:
         pad = x_new.new_full((*x_new.shape[:-1], 1), -torch.inf)
@@ -135,6 +125,27 @@ class Projection:
     def changed(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., F) True where any column of a feature differs from the person's own."""
         return ((x_new - x).abs() > SAME).to(self.spread.dtype) @ self.spread > 0.5
+
+
+def _to_grid(x: Tensor, x_new: Tensor, grid: Tensor, falls: Tensor, rises: Tensor, outward: bool) -> Tensor:
+    """Own and new encoded cells -> own, or the nearest (outward: next) legal cell."""
+    bottom, span, step, scale = grid
+    own, v = bottom + x * span, bottom + x_new * span
+    least = torch.where(falls, bottom, torch.maximum(own, bottom))
+    most = torch.where(rises, bottom + span, torch.minimum(own, bottom + span))
+    q_least, q_most = torch.ceil(least / step - GRID_NOISE), torch.floor(most / step + GRID_NOISE)
+    q = v / step
+    nearest = torch.round(q)
+    if outward:
+        away = torch.where(v > own, torch.ceil(q), torch.floor(q))
+        nearest = torch.where((q - nearest).abs() < GRID_NOISE, nearest, away)
+    q = torch.minimum(torch.maximum(nearest, q_least), q_most)
+    v_new = torch.round(q * step * scale) / scale
+    gap = (v - own).abs()
+    keep = (q_least > q_most) | (gap <= GRID_NOISE * step) | ((v_new - own).abs() <= GRID_NOISE * step)
+    if not outward:
+        keep |= gap <= (v - v_new).abs()  # her own value is the nearest legal one
+    return torch.where(keep | ~(falls | rises), x, (v_new - bottom) / span)
 
 
 def project_simplex(v: Tensor) -> Tensor:

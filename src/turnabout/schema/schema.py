@@ -166,6 +166,10 @@ class Schema:
         """
         return self._projection(x).snap(x, x_new, outward)
 
+    def snap_cells(self, x: Tensor, x_new: Tensor, columns: Tensor) -> Tensor:
+        """Snap one scalar cell of each row: own and new encoded values (m,), and their encoded columns (m,)."""
+        return self._projection(x).snap_cells(x, x_new, columns)
+
     def changed(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., F) True where a feature differs from the person's own."""
         return self._projection(x).changed(x, x_new)

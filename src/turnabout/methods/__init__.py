@@ -1,0 +1,24 @@
+"""One paper, one file. ALL is the list that tests, command line, service, benchmark and docs read."""
+
+from turnabout.core import Method
+from turnabout.methods.choice import choose, find
+from turnabout.methods.dice import Dice
+from turnabout.methods.exact_linear import ExactLinear
+from turnabout.methods.growing_spheres import GrowingSpheres
+from turnabout.methods.local_search import LocalSearch
+from turnabout.methods.nearest_row import NearestRow
+from turnabout.methods.wachter import Wachter
+
+ALL: tuple[type[Method], ...] = (ExactLinear, LocalSearch, Wachter, GrowingSpheres, NearestRow, Dice)
+
+__all__ = [
+    "ALL",
+    "Dice",
+    "ExactLinear",
+    "GrowingSpheres",
+    "LocalSearch",
+    "NearestRow",
+    "Wachter",
+    "choose",
+    "find",
+]

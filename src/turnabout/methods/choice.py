@@ -1,0 +1,70 @@
+"""Pick a method by what the model offers, and the one-liner built on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from turnabout.actions import Rule
+from turnabout.core import Method, Problem, Recourse
+from turnabout.costs import Cost
+from turnabout.errors import MethodError
+from turnabout.methods.exact_linear import ExactLinear
+from turnabout.methods.local_search import LocalSearch
+from turnabout.models import Linear, Model, wrap
+from turnabout.schema import Schema
+from turnabout.typing import Progress
+
+
+def choose(problem: Problem) -> Method:
+    """A fitted method for the problem: ExactLinear for linear models whose cost and rules it can prove things of,
+    LocalSearch for everything else."""
+    if isinstance(problem.model, Linear):
+        try:
+            return ExactLinear().fit(problem)
+        except MethodError:  # a cost or rule without an exact form
+            pass
+    return LocalSearch().fit(problem)
+
+
+def find(
+    model: Any,
+    people: Any,
+    *,
+    schema: Schema | None = None,
+    background: Any = None,
+    labels: Any = None,
+    cost: Cost | None = None,
+    rules: Iterable[Rule] = (),
+    threshold: float | None = None,
+    target: Any = None,
+    target_range: tuple[float | None, float | None] | None = None,
+    method: Method | None = None,
+    options: int = 1,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Recourse:
+    """Recourse in one call: wrap the model, pose the problem, pick a method, find.
+
+    Parameters
+    ----------
+    model : a fitted classifier, pipeline, network or function, or one already wrapped.
+    people : the table of those who ask.
+    schema : what values exist; inferred from the background (or else from the people) when None. A drafted schema
+        lets every column move freely: review it before anyone reads the plans.
+    method : which method to use; chosen by what the model offers when None.
+
+    The other arguments are those of `turnabout.models.wrap`, `Problem` and `Method.find`.
+    """
+    if schema is None:
+        schema = model.schema if isinstance(model, Model) else Schema.infer(people if background is None else background)
+    if not isinstance(model, Model):
+        model = wrap(
+            model, schema, threshold=threshold, target=target, target_range=target_range, background=background
+        )
+    elif threshold is not None or target is not None or target_range is not None:
+        raise MethodError("the model is wrapped already, with its own cut-off.", hint="give the cut-off to wrap.")
+    problem = Problem(schema, model, cost=cost, rules=rules, background=background, labels=labels)
+    fitted = choose(problem) if method is None else method.fit(problem)
+    return fitted.find(people, options=options, seed=seed, time_limit=time_limit, progress=progress)

@@ -1,0 +1,293 @@
+"""The cheapest plan for a linear model, with a proof (after Ustun, Spangher and Liu, 2019)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
+from turnabout.errors import MethodError
+from turnabout.methods.knapsack import cover
+from turnabout.methods.levers import Levers
+from turnabout.methods.program import Program, Shape, fits
+from turnabout.models import Linear
+from turnabout.schema import Category, Scalar
+from turnabout.typing import Tensor
+
+CURVED = 1e-5  # tolerance for costs that are not linear in distances and changes
+GENERATIONS = 3  # features of a plan that are ruled out together when looking for other options
+
+
+class ExactLinear(Method):
+    r"""The proved cheapest plan, or a proof that there is none, for models with margin w @ x + b.
+
+    For each refused person x, solves
+
+        min over x'   c(x, x')    s.t.   w @ x' + b >= aim,   x' legal for her, rules kept                  (1)
+
+    over exactly the values that can be printed: grids, levels, directions, bounds, missing cells, her own value
+    even where it is off the grid. `aim` is the margin the judge asks for plus an allowance for rounding errors.
+
+    Two engines. A cost of the form sum_f w_f * distance_f + u_f * [f changed] makes (1) without rules a knapsack,
+    solved by branch and bound for everyone at once (`knapsack.py`). Its plan is also the answer to (1) with rules
+    where it happens to keep them. Everyone else gets an integer program (`program.py`), one after another. It takes
+    any separable cost, the Euclidean L2 and the largest percentile shift, and the rules Linear, Ordered, AtMost and
+    Implies.
+
+    What is proved: no legal row that keeps the rules and is accepted by `aim` costs less than the plan by more than
+    `tolerance`, or by more than 1e-5 for a cost without the form above, which is read at some 2000 values of each
+    feature and at those of the background, and taken as straight between them. People for whom `seconds` or the time
+    limit ran out get the best plan found, and a warning counts them. IMPOSSIBLE comes with the highest margin within
+    reach.
+
+    Further options avoid, one by one, the features that the best plan changes (then the features of those plans, up
+    to three together); each is the cheapest of its kind, so that options pull different levers.
+
+    Use it whenever the model is linear: nothing is cheaper.
+
+    Parameters
+    ----------
+    tolerance : cost by which a plan may miss the optimum; with the default cost, a share of a feature's range.
+    nodes : nodes of branch and bound for one person before the integer program takes over.
+    seconds : limit of one integer program.
+
+    References
+    ----------
+    Ustun, Spangher, Liu (2019), Actionable recourse in linear classification. Their program has a binary unknown for
+    every value of every feature; this one has runs of values, so that grids may be fine.
+    """
+
+    requires = Linear
+    exact: ClassVar[bool] = True
+    chunk: ClassVar[int] = 8192
+
+    def __init__(self, tolerance: float = 1e-9, nodes: int = 1000, seconds: float = 10.0):
+        self.tolerance = tolerance
+        self.nodes = nodes
+        self.seconds = seconds
+
+    # -- fit --------------------------------------------------------------------------------------------------
+
+    def _fit(self, problem: Problem) -> None:
+        assert isinstance(problem.model, Linear)
+        self.weights_ = torch.as_tensor(problem.model.weights).detach().to("cpu", torch.float64)
+        self.bias_ = float(problem.model.bias)
+        scale = abs(self.bias_) + float(self.weights_.abs().sum())
+        self.allowance_ = max(problem.model.noise, 1e-12 * scale)  # for rounding errors of the margin
+        self.aim_ = GUARD + self.allowance_
+        self.shape_: Shape = _shape(problem)
+        for rule in problem.rules:
+            if not fits(rule, problem.schema.d):
+                raise MethodError(
+                    f"ExactLinear cannot write the rule '{rule.name}' as rows of an integer program.",
+                    hint="use Linear, Ordered, AtMost or Implies rules, or a method such as LocalSearch.",
+                )
+        zeros = torch.zeros(len(problem.schema), dtype=torch.float64)
+        price, fixed = problem.cost.linear_weights, problem.cost.fixed_weights
+        self.price_, self.fixed_ = (zeros if price is None else price), (zeros if fixed is None else fixed)
+        self.quantum_ = _quantum(problem, self.price_, self.fixed_) if self.shape_ == "linear" else 0.0
+
+    # -- search -----------------------------------------------------------------------------------------------
+
+    def _search(self, x: Tensor) -> Proposal:
+        x = x.to(torch.float64)
+        self.unproved = 0  # people for whom this search runs out of time
+        none = torch.zeros(len(x), len(self.problem_.schema), dtype=torch.bool, device=x.device)
+        levers = self._levers(x, none)
+        top = self._margin(x) + levers.reach
+        impossible = top < -self.allowance_
+        proof = self._proofs(x, levers, top, impossible)
+        best, infeasible = self._solve(x, none, levers)
+        for i, highest in infeasible.items():
+            impossible[i], proof[i] = True, self._proof_by_rules(highest)
+        edge = (~impossible & (top < self.aim_)).nonzero().squeeze(1)  # accepted on the very boundary, if at all
+        best[edge] = levers.take(edge).place(x[edge], levers.count[edge])
+        plans = [best]
+        if self.run.options > 1:
+            plans += self._others(x, best)
+        # proved rows of a linear cost need no walk back; others may still have a step to spare
+        minimal = self.shape_ == "linear" and not self.problem_.rules and not self.unproved
+        return Proposal(torch.stack(plans, 1), impossible, proof, minimal)
+
+    def _levers(self, x: Tensor, blocked: Tensor) -> Levers:
+        return Levers.of(self.problem_.schema, self.weights_.to(x.device), x, blocked, self.price_, self.fixed_)
+
+    def _margin(self, x: Tensor) -> Tensor:
+        return x @ self.weights_.to(x.device) + self.bias_
+
+    def _solve(self, x: Tensor, blocked: Tensor, levers: Levers) -> tuple[Tensor, dict[int, float]]:
+        """(n, d), (n, F) -> cheapest rows (n, d), NaN for none; highest margins where rules forbid all."""
+        x_new = torch.full_like(x, torch.nan)
+        gap = self.aim_ - self._margin(x)
+        within = (levers.reach >= gap).nonzero().squeeze(1)
+        proved = torch.zeros(len(within), dtype=torch.bool, device=x.device)
+        bound = torch.zeros(len(within), dtype=x.dtype, device=x.device)
+        if self.shape_ == "linear" and len(within):
+            mine, own = levers.take(within), x[within]
+            found = cover(
+                mine, gap[within], 0.5 * self.allowance_, self.tolerance, self._quanta(mine), self.nodes,
+                lambda: self.run.expired,
+            )  # fmt: skip
+            rows = mine.place(own, found.notches)
+            good = (self._margin(rows) >= GUARD) & (self.problem_.violation(own, rows) <= 0)
+            x_new[within[good]] = rows[good]
+            bound = found.bound
+            proved = good & (found.cost - bound <= 1.001 * self.tolerance)
+        return x_new, self._programs(x, blocked, x_new, within[~proved], bound[~proved])
+
+    def _quanta(self, levers: Levers) -> Tensor:
+        """(n,) the quantum for people whose values all lie on their grids, 0 for the others."""
+        steps = levers.first / levers.notch
+        on_grid = ((steps - steps.round()).abs() < 1e-7) | (levers.count == 0)
+        return on_grid.all(1).to(levers.first.dtype) * self.quantum_
+
+    def _programs(self, x: Tensor, blocked: Tensor, x_new: Tensor, rows: Tensor, bound: Tensor) -> dict[int, float]:
+        """Integer programs for some people; writes what is better than x_new has. Returns who has no plan, and why."""
+        hopeless: dict[int, float] = {}
+        open_ended = 0
+        for i, low in zip(rows.tolist(), bound.tolist()):
+            left = self.seconds
+            if self.run.time_limit is not None:
+                left = min(left, self.run.time_limit - self.run.seconds)
+            if left <= 0:
+                open_ended += 1
+                continue
+            own, out = x[i : i + 1].cpu(), blocked[i].cpu().numpy()
+            program = Program(self.problem_, self.weights_, self.bias_, own, out, self.shape_)
+            plan = program.cheapest(self.aim_, left, max(self.tolerance, CURVED))
+            if plan.outcome == "infeasible":
+                highest = program.highest(left)
+                if highest < -self.allowance_:
+                    hopeless[i] = highest
+                else:
+                    open_ended += 1
+                continue
+            cost = math.inf
+            old = x_new[i : i + 1].cpu()
+            if bool(torch.isfinite(old).all()):
+                cost = float(self.problem_.cost(own, old)[0])
+            if plan.x_new is not None and (price := float(self.problem_.cost(own, plan.x_new.unsqueeze(0))[0])) < cost:
+                x_new[i], cost = plan.x_new.to(x.device), price
+            open_ended += plan.outcome != "optimal" and cost - max(low, plan.bound) > 2 * self.tolerance
+        self.unproved += open_ended
+        if open_ended:
+            warnings.warn(
+                f"ExactLinear ran out of time for {open_ended} people: their plans are the best found, not proved to "
+                "be the cheapest. Raise seconds or time_limit for a proof.",
+                stacklevel=5,
+            )
+        return hopeless
+
+    # -- further options --------------------------------------------------------------------------------------
+
+    def _others(self, x: Tensor, best: Tensor) -> list[Tensor]:
+        """Cheapest rows (n, d) that leave alone features which earlier ones change."""
+        plans: list[Tensor] = []
+        owner = torch.isfinite(best).all(1).nonzero().squeeze(1)
+        parent = best[owner]
+        blocked = torch.zeros(len(owner), len(self.problem_.schema), dtype=torch.bool, device=x.device)
+        have = torch.ones(len(x), dtype=torch.long, device=x.device)
+        for _ in range(GENERATIONS):
+            row, feature = self.problem_.schema.changed(x[owner], parent).nonzero(as_tuple=True)
+            who = owner[row]
+            out = blocked[row].clone()
+            out[torch.arange(len(row), device=x.device), feature] = True
+            wanted = have[who] < self.run.options
+            who, out = _distinct(who[wanted], out[wanted])
+            if not len(who) or self.run.expired:
+                break
+            rows, _ = self._solve(x[who], out, self._levers(x[who], out))
+            found = torch.isfinite(rows).all(1)
+            owner, parent, blocked = who[found], rows[found], out[found]
+            place = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
+            for slot in range(int(place.max()) + 1 if len(place) else 0):
+                plan = torch.full_like(x, torch.nan)
+                plan[owner[place == slot]] = parent[place == slot]
+                plans.append(plan)
+            have += torch.bincount(owner, minlength=len(x))
+        return plans
+
+    # -- proofs -----------------------------------------------------------------------------------------------
+
+    def _proofs(self, x: Tensor, levers: Levers, top: Tensor, impossible: Tensor) -> dict[int, str]:
+        """For people out of reach: the best value of every feature, what it adds, and the sum."""
+        rows = impossible.nonzero().squeeze(1)
+        if not len(rows):
+            return {}
+        schema, mine = self.problem_.schema, levers.take(rows)
+        gains = (mine.slope * mine.distance(mine.count)).cpu().numpy()
+        placed = mine.place(x[rows], mine.count).cpu()
+        words = []
+        for f in mine.features:
+            feature, part = schema.features[f], placed[:, schema.slices[f]].numpy()
+            values = feature.decode(part)
+            words.append([f"{feature.title} to {v} adds" for v in values.tolist()])
+        own, highest = self._margin(x)[rows].tolist(), top[rows].tolist()
+        out = {}
+        for r, i in enumerate(rows.tolist()):
+            parts = [f"{words[j][r]} {gain:.6g}" for j, gain in enumerate(gains[r]) if gain > 0]
+            best = f" ({'; '.join(parts)})" if parts else " (nothing she may change adds to it)"
+            out[i] = (
+                f"her margin is {own[r]:.6g}, and the best allowed value of every feature{best} brings it to "
+                f"{highest[r]:.6g}, below the 0 that a yes needs."
+            )
+        return out
+
+    def _proof_by_rules(self, highest: float) -> str:
+        names = "; ".join(rule.name for rule in self.problem_.rules)
+        if highest == -math.inf:
+            return f"no allowed row keeps all rules ({names}), by an integer program over all of them."
+        return (
+            f"the highest margin of an allowed row that keeps the rules ({names}) is {highest:.6g}, below the 0 that a "
+            "yes needs, by an integer program over all of them."
+        )
+
+
+def _shape(problem: Problem) -> Shape:
+    """How the problem's cost is made of its features' shares."""
+    cost = problem.cost
+    if cost.linear_weights is not None and cost.fixed_weights is not None:
+        return "linear"
+    if cost.separable:
+        return "sum"
+    inner: Cost = problem.declared_cost
+    while isinstance(inner, (Scaled, Weighted)):
+        inner = inner.cost
+    if isinstance(inner, L2):
+        return "squares"
+    if isinstance(inner, PercentileShift):
+        return "max"
+    raise MethodError(
+        f"ExactLinear cannot minimise the cost {problem.declared_cost!r}: it is not a sum over features.",
+        hint="use L1, L0, MAD, PercentileShift or sums of them, or one L2 or PercentileShift(reduce='max') alone.",
+    )
+
+
+def _quantum(problem: Problem, price: Tensor, fixed: Tensor) -> float:
+    """A cost of which all costs of people on their grids are multiples, or 0 where there is none worth using."""
+    parts: list[float] = []
+    for f, feature in enumerate(problem.schema.features):
+        if feature.moves == "fixed":
+            continue
+        notch = feature.unit_step / feature.span if isinstance(feature, Scalar) else 1.0
+        assert isinstance(feature, (Scalar, Category))
+        parts += [v for v in (float(price[f]) * notch, float(fixed[f])) if v > 0]
+    if not parts:
+        return 0.0
+    steps = np.array(parts)
+    for divisor in range(1, 61):
+        unit = steps.min() / divisor
+        if (np.abs(steps / unit - np.rint(steps / unit)) < 1e-9 * np.maximum(1.0, steps / unit)).all():
+            return float(unit)
+    return 0.0
+
+
+def _distinct(owner: Tensor, blocked: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of (owner, blocked) without repetition, by owner."""
+    both = torch.cat([owner.unsqueeze(1), blocked.long()], 1).unique(dim=0)
+    return both[:, 0], both[:, 1:].bool()
