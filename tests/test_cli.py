@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
+from unittest import mock
 
 import joblib
 import numpy as np
@@ -15,11 +19,31 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import turnabout as ta
+from turnabout.cli import main
 
 
-def turnabout(*arguments, stdin=None):
-    command = [sys.executable, "-m", "turnabout.cli", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120)
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def turnabout(*arguments, stdin=""):
+    """Call the command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    code: int | None = 0
+    with (
+        mock.patch.object(sys, "argv", ["turnabout", *map(str, arguments)]),
+        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +51,9 @@ def desk(tmp_path_factory):
     """Files as a user would have them: training rows, people, a saved pipeline, a schema."""
     folder = tmp_path_factory.mktemp("desk")
     rng = np.random.default_rng(0)
-    train = pd.DataFrame({"income": rng.integers(0, 100, 300), "debt": rng.random(300).round(3) * 50, "age": rng.integers(18, 80, 300)})
+    train = pd.DataFrame(
+        {"income": rng.integers(0, 100, 300), "debt": rng.random(300).round(3) * 50, "age": rng.integers(18, 80, 300)}
+    )
     train["good"] = (train.income - train.debt + rng.normal(0, 10, 300) > 20).astype(int)
     features = ["income", "debt", "age"]
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(train[features], train.good)
@@ -68,7 +94,14 @@ def test_every_method_has_a_name_on_the_command_line(desk):
     for cls in ta.methods.ALL:
         assert cls.__name__.lower() in listed.stdout.replace("-", "")
     done = turnabout(
-        "find", desk / "people.csv", "--model", desk / "model.joblib", "--schema", desk / "schema.yaml", "--method", "wachter"
+        "find",
+        desk / "people.csv",
+        "--model",
+        desk / "model.joblib",
+        "--schema",
+        desk / "schema.yaml",
+        "--method",
+        "wachter",
     )
     assert done.returncode == 0 and json.loads(done.stdout)["made_by"] == "Wachter()"
 
@@ -111,6 +144,40 @@ def test_datasets_and_version():
 
 
 def test_demo_runs_and_shows_a_plan():
-    done = turnabout("demo")
+    command = [sys.executable, "-m", "turnabout.cli", "demo"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "Everyone in the test part" in done.stdout and "FOUND" in done.stdout and "can do" in done.stdout
+    assert "Test people" in done.stdout and "FOUND" in done.stdout and "can do" in done.stdout
+
+
+def test_tables_show_what_was_verified(tmp_path):
+    from rich.console import Console
+
+    from turnabout.cli import frame_table
+
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(frame_table(pd.DataFrame({"a [b]": [25254.34], "home": ["own [paid]"]}), "[t]"))
+    text = console.export_text()
+    assert "25254.34" in text and "own [paid]" in text and "a [b]" in text
+
+
+def test_words_that_look_missing_are_levels_if_the_schema_says_so(desk, tmp_path):
+    from turnabout.cli import read_table
+
+    (tmp_path / "t.csv").write_text("k,n\nNone,1\nNA,\n")
+    schema = ta.Schema((ta.Category("k", levels=("None", "b")), ta.Number("n", low=0, high=2)))
+    table = read_table(str(tmp_path / "t.csv"), schema)
+    assert table.k[0] == "None" and pd.isna(table.k[1]) and pd.isna(table.n[1])
+
+
+def test_the_id_may_stand_in_the_background_too(desk, tmp_path):
+    background = pd.read_csv(desk / "train.csv").assign(name="b")
+    background.to_csv(tmp_path / "train.csv", index=False)
+    done = turnabout(
+        "find", desk / "people.csv", "--model", desk / "model.joblib", "--background", tmp_path / "train.csv",
+        "--labels", "good", "--id", "name",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for arguments in (["find", "-"], ["find", str(tmp_path)]):
+        done = turnabout(*arguments, "--model", desk / "model.joblib")
+        assert done.returncode == 2 and "Traceback" not in done.stderr

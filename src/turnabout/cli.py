@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from turnabout.core import Recourse
+    from turnabout.schema import Schema
     from turnabout.typing import Progress as Callback
 
 app = typer.Typer(
@@ -31,6 +34,7 @@ app.add_typer(schema_app, name="schema")
 
 out = Console()
 talk = Console(stderr=True)
+ABSENT = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None")
 Format = Literal["json", "csv", "table"]
 
 
@@ -54,21 +58,33 @@ def demo(
 
     with progress_bar("finding recourse") as progress:
         shown = run(seed=seed, options=options, progress=progress, say=talk.print)
-    out.print(frame_table(shown.summary, "Everyone in the test part"))
-    out.print(frame_table(shown.metrics, "How good the plans are"))
+    out.print(frame_table(shown.summary, "Test people"))
+    out.print(frame_table(shown.metrics, "How good the plans are", digits=4))
     out.print(frame_table(shown.plan, shown.title))
     talk.print("Every plan above was written out, read back and accepted by the original model.")
 
 
 @app.command()
 def find(
-    people: Annotated[str, typer.Argument(help="Table of people: .csv, .parquet or .json records; - for CSV on stdin.")],
-    model: Annotated[Path, typer.Option(help="Fitted model saved with joblib or pickle. Loading runs code: trust it first.")],
-    schema: Annotated[Path | None, typer.Option(help="Schema, YAML or JSON; drafted from the background if left out.")] = None,
+    people: Annotated[
+        str, typer.Argument(help="Table of people: .csv, .parquet or .json records; - for CSV on stdin.")
+    ],
+    model: Annotated[
+        Path, typer.Option(help="Fitted model saved with joblib or pickle. Loading runs code: trust it first.")
+    ],
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema, YAML or JSON; drafted from the background if left out.")
+    ] = None,
     background: Annotated[Path | None, typer.Option(help="Training people, for methods that look at them.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Column of the background that says who was accepted (0/1, true/false).")] = None,
-    method: Annotated[str | None, typer.Option(help="One of `turnabout methods`; picked by the model if left out.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Column of the background that says who was accepted (0/1, true/false).")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="One of `turnabout methods`; picked by the model if left out.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")
+    ] = None,
     target: Annotated[str | None, typer.Option(help="The class that counts as accepted.")] = None,
     options: Annotated[int, typer.Option(help="Options for each person.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
@@ -80,10 +96,13 @@ def find(
     from turnabout.methods import find as find_recourse
     from turnabout.schema import Schema
 
-    table = read_table(people)
+    known_schema = None if schema is None else Schema.load(schema)
+    table = read_table(people, known_schema)
     if id_column is not None:
         table = set_id(table, id_column)
-    known = None if background is None else read_table(str(background))
+    known = None if background is None else read_table(str(background), known_schema)
+    if known is not None and id_column is not None:
+        known = known.drop(columns=id_column, errors="ignore")
     accepted = None
     if labels is not None:
         if known is None or labels not in known.columns:
@@ -94,7 +113,7 @@ def find(
         answer = find_recourse(
             fitted,
             table,
-            schema=None if schema is None else Schema.load(schema),
+            schema=known_schema,
             background=known,
             labels=accepted,
             method=None if method is None else method_named(method),
@@ -131,12 +150,18 @@ def datasets() -> None:
 
 @schema_app.command("infer")
 def infer(
-    people: Annotated[str, typer.Argument(help="Table to draft from: .csv, .parquet or .json records; - for CSV on stdin.")],
+    people: Annotated[
+        str, typer.Argument(help="Table to draft from: .csv, .parquet or .json records; - for CSV on stdin.")
+    ],
     immutable: Annotated[list[str] | None, typer.Option(help="A column no plan may change; may be repeated.")] = None,
     increasing: Annotated[list[str] | None, typer.Option(help="A column that may only rise; may be repeated.")] = None,
     decreasing: Annotated[list[str] | None, typer.Option(help="A column that may only fall; may be repeated.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="A column of numbers that are names; may be repeated.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out, such as the label; may be repeated.")] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="A column of numbers that are names; may be repeated.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A column to leave out, such as the label; may be repeated.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Write JSON instead of YAML.")] = False,
 ) -> None:
     """Draft a schema from a table, for a person to edit; what was guessed goes to stderr."""
@@ -159,22 +184,31 @@ def infer(
 # -- translations -----------------------------------------------------------------------------------------------
 
 
-def read_table(path: str) -> pd.DataFrame:
-    """Read people exactly: numbers as they are written, bit for bit."""
+def read_table(path: str, schema: Schema | None = None) -> pd.DataFrame:
+    """Read people exactly: numbers as they are written, bit for bit; words of the schema's levels as words."""
     import pandas as pd
 
-    if path == "-":
-        return pd.read_csv(sys.stdin, float_precision="round_trip")
-    if not Path(path).exists():
+    if path != "-" and not Path(path).is_file():
         raise typer.BadParameter(f"there is no file {path!r}.")
     try:
         if path.endswith(".parquet"):
             return pd.read_parquet(path)
         if path.endswith(".json"):
             return pd.read_json(path, orient="records", precise_float=True)
-        return pd.read_csv(path, float_precision="round_trip")
-    except (ValueError, ImportError) as error:
+        return read_csv(sys.stdin if path == "-" else path, schema)
+    except (ValueError, ImportError, OSError) as error:
         raise typer.BadParameter(f"{path!r} cannot be read as a table: {error}") from None
+
+
+def read_csv(source: Any, schema: Schema | None) -> pd.DataFrame:
+    """CSV with every number as its text says, which older pandas do only when told to."""
+    import pandas as pd
+
+    words = {str(level) for feature in schema or () for level in getattr(feature, "levels", ())}
+    absent = [word for word in ABSENT if word not in words]  # a level named "None" is a level
+    if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1):
+        return pd.read_csv(source, keep_default_na=False, na_values=absent)
+    return pd.read_csv(source, keep_default_na=False, na_values=absent, float_precision="round_trip")
 
 
 def set_id(table: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -231,14 +265,16 @@ def write_answer(answer: Recourse, format: Format) -> None:
     else:
         out.print(frame_table(answer.changes(), "Plans: what to change"))
         if len(answer.why):
-            out.print(frame_table(answer.why.reset_index()[["person", "reason", "binding", "proof"]], "No plan, and why"))
+            out.print(
+                frame_table(answer.why.reset_index()[["person", "reason", "binding", "proof"]], "No plan, and why")
+            )
 
 
-def frame_table(frame: pd.DataFrame, title: str) -> Table:
-    """A data frame as a terminal table."""
-    table = Table(*map(str, frame.columns), title=title, title_justify="left")
+def frame_table(frame: pd.DataFrame, title: str, digits: int | None = None) -> Table:
+    """A data frame as a terminal table; numbers in full, as they were verified, unless digits are given."""
+    table = Table(*(escape(str(c)) for c in frame.columns), title=escape(title), title_justify="left")
     for row in frame.itertuples(index=False):
-        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row))
+        table.add_row(*(Text(f"{c:.{digits}g}" if digits and isinstance(c, float) else str(c)) for c in row))
     return table
 
 

@@ -73,4 +73,6 @@ def one_plan(answer: Recourse, problem: Problem) -> tuple[str, pd.DataFrame]:
     person = several[0] if several else found[0]
     plan = answer.of(person)
     titles = [problem.schema[name].title for name in plan.index]
-    return f"What person {person} can do", plan.reset_index(drop=True).assign(feature=titles)[["feature", *plan.columns]]
+    return f"What person {person} can do", plan.reset_index(drop=True).assign(feature=titles)[
+        ["feature", *plan.columns]
+    ]

@@ -23,10 +23,12 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
     and `inlier` (local outlier factor fitted on the accepted background rows says the plan is ordinary).
     """
     schema = problem.schema
-    people = answer.people.loc[answer.options.index.get_level_values("person")]
+    people = answer.people.iloc[answer.people.index.get_indexer(answer.options.index.get_level_values("person"))]
     table = pd.DataFrame(index=answer.options.index)
     if not len(table):
-        columns = ["valid", "cost", "changes"] + (["neighbour_distance", "inlier"] if problem.background is not None else [])
+        columns = ["valid", "cost", "changes"] + (
+            ["neighbour_distance", "inlier"] if problem.background is not None else []
+        )
         return pd.DataFrame(index=answer.options.index, columns=columns, dtype=float)
     x, x_new = schema.encode(people), schema.encode(answer.options)
     table["valid"] = problem.model.judge(schema.table(answer.options)) >= 0

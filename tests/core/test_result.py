@@ -8,9 +8,9 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from tests.core.conftest import Corners
 
 import turnabout as ta
-from tests.core.conftest import Corners
 from turnabout.core import json_schema
 from turnabout.errors import TurnaboutError
 

@@ -149,3 +149,39 @@ def test_relaxed_categories_lie_on_the_simplex(weights):
     soft = schema.relax(x, torch.tensor([weights], dtype=torch.float64))
     assert soft.min() >= 0 and abs(soft.sum() - 1) < 1e-9
     assert torch.allclose(schema.relax(x, soft), soft)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Number("n", low=0, high=1, step=0.25, decimals=1), "cannot be written with 1 decimals"),
+        (lambda: Number("n", low=0, high=1e300, step=1), "too fine"),
+        (lambda: Number("n", low=-1.7e308, high=1.7e308), "too fine"),
+        (lambda: Number("n", low=0, high=1, step=True), "step=True"),
+        (lambda: Number("n", low=0, high=1, decimals=1.5), r"decimals=1\.5"),
+        (lambda: Number("n", low=0, high=1, missing="no"), "missing='no'"),
+        (lambda: Category("c", levels=("a", "b"), label=5), "label=5"),
+    ],
+)
+def test_fields_of_the_wrong_kind_are_refused(make, text):
+    with pytest.raises(SchemaError, match=text):
+        make()
+
+
+def test_bounds_with_dust_and_offsets_have_legal_ends():
+    assert one(Number("n", low=0, high=0.7 + 0.1, step=0.1), 0.1, 1.0) == 0.8
+    far = Number("n", low=1e6, high=1e6 + 10)
+    schema = Schema((far,))
+    people = pd.DataFrame({"n": [1e6]})
+    x = schema.encode(people)
+    rows = schema.write(people, x, schema.snap(x, torch.tensor([[0.5]], dtype=torch.float64)))
+    assert rows.n[0] == 1e6 + 5 and not schema.breaches(people, rows).any()
+    assert Number("n", low=0, high=1e13).unit_step == 1000
+    assert not Schema((Number("n", low=0, high=1e13),)).breaches(people, pd.DataFrame({"n": [5_000_000.0]})).any()
+
+
+def test_what_is_no_number_or_level_is_named():
+    with pytest.raises(SchemaError, match="not a number"):
+        Schema((Number("n"),)).encode(pd.DataFrame({"n": pd.to_datetime(["2020-01-01"])}))
+    with pytest.raises(SchemaError, match=r"\['a'\]"):
+        Schema((Category("c", levels=("a", "b")),)).encode(pd.DataFrame({"c": ["a", ["a"]]}))

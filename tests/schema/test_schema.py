@@ -186,7 +186,12 @@ def test_an_empty_table_encodes_to_nothing(schema, people):
 
 def test_infer_drafts_and_says_what_it_guessed(people):
     schema = Schema.infer(
-        people, immutable=["age"], categorical=["code"], ignore=["note"], units={"income": "EUR"}, labels={"home": "housing"}
+        people,
+        immutable=["age"],
+        categorical=["code"],
+        ignore=["note"],
+        units={"income": "EUR"},
+        labels={"home": "housing"},
     )
     assert schema["age"] == Number("age", low=25, high=61, step=1, moves="fixed")
     assert schema["income"] == Number("income", low=1200.5, high=3100.25, decimals=2, missing=True, unit="EUR")
@@ -200,7 +205,9 @@ def test_infer_drafts_and_says_what_it_guessed(people):
 
 
 def test_infer_zero_one_and_two_words():
-    schema = Schema.infer(pd.DataFrame({"a": [0, 1, 1], "b": ["no", "yes", "no"], "c": [1.0, 2.0, 5.0], "d": [7, 7, 7]}))
+    schema = Schema.infer(
+        pd.DataFrame({"a": [0, 1, 1], "b": ["no", "yes", "no"], "c": [1.0, 2.0, 5.0], "d": [7, 7, 7]})
+    )
     assert schema["a"] == Binary("a", levels=(0, 1))
     assert schema["b"] == Binary("b", levels=("no", "yes"))
     assert schema["c"] == Number("c", low=1, high=5, step=1)
@@ -223,3 +230,44 @@ def test_infer_zero_one_and_two_words():
 def test_infer_refuses_what_it_cannot_guess(table, arguments, text):
     with pytest.raises(SchemaError, match=text):
         Schema.infer(pd.DataFrame(table), **arguments)
+
+
+def test_boolean_levels_survive_files():
+    schema = Schema((Binary("b", levels=(False, True)),))
+    for back in (Schema.from_yaml(schema.to_yaml()), Schema.from_json(schema.to_json())):
+        assert back["b"].levels[0] is False and back["b"].levels[1] is True
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"features": None},
+        {"features": [{"kind": ["x"], "name": "n"}]},
+        {"features": [{"kind": "number", "name": "n", "decimals": "2"}]},
+        {"features": [{"kind": "category", "name": "n", "levels": [["a"], "b"]}]},
+    ],
+)
+def test_odd_documents_are_refused(document):
+    with pytest.raises(SchemaError):
+        Schema.from_dict(document)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(SchemaError, match="cannot be read"):
+        Schema.load(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"features: \xe9")
+    with pytest.raises(SchemaError, match="cannot be read"):
+        Schema.load(tmp_path / "latin.yaml")
+
+
+def test_infer_reads_only_what_occurs():
+    table = pd.DataFrame({"k": pd.Categorical(["x", "y", "w"], categories=["x", "y", "z", "w"]), "one": "other"})
+    schema = Schema.infer(table, immutable="one")
+    assert schema["k"].levels == ("x", "y", "w") and any("do not occur" in note for note in schema.notes)
+    assert schema["one"].levels == ("other", "another")
+    with pytest.raises(SchemaError, match="not named by a text"):
+        Schema.infer(pd.DataFrame({0: [1, 2]}))
+    with pytest.raises(SchemaError, match="more than one column 'a'"):
+        Schema.infer(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(SchemaError, match="is not a cell"):
+        Schema.infer(pd.DataFrame({"a": [[1], [2]]}))

@@ -67,7 +67,12 @@ class Draft:
             if run.expired:
                 reason = "the time limit passed before an accepted row was found; allow more time."
             elif not np.isfinite(margin):
-                reason = "no row that keeps all rules was found; look at the rules."
+                rules = self.problem.rules
+                reason = (
+                    "no row that keeps all rules was found; look at the rules."
+                    if rules
+                    else "the search proposed no row."
+                )
             elif margin >= 0:
                 reason = "rows were accepted only on the very boundary, or not as printed; use finer steps."
             else:
@@ -75,7 +80,7 @@ class Draft:
             self.why[int(rows[i])] = (reason, float(margin) if np.isfinite(margin) else np.nan, asked, binds, "")
 
     def _binding(self, x: Tensor, best: Tensor) -> list[str]:
-        """What holds the best row back: features at their limit, features that may not change, rules broken or tight."""
+        """What holds the best row back: features at their limit, features that may not change, rules broken."""
         schema = self.problem.schema
         lo, hi = self.problem.bounds(x)
         broken = {rule.name: (rule.violation(x, best) > 0).cpu().numpy() for rule in self.problem.rules}
@@ -85,7 +90,9 @@ class Draft:
             if isinstance(feature, Category) or feature.moves == "fixed":
                 continue
             own, there = x[:, s.start], best[:, s.start]
-            limit = ((there - hi[:, s.start]).abs() < 1e-9) & (there > own) | ((there - lo[:, s.start]).abs() < 1e-9) & (there < own)
+            limit = ((there - hi[:, s.start]).abs() < 1e-9) & (there > own) | (
+                (there - lo[:, s.start]).abs() < 1e-9
+            ) & (there < own)
             at_limit[feature.title] = limit.cpu().numpy()
         texts = []
         for i in range(len(x)):
@@ -99,16 +106,18 @@ class Draft:
             texts.append("; ".join(parts))
         return texts
 
-    def wrap(self, people: pd.DataFrame, made_by: str, seconds: float) -> Recourse:
-        """The finished answer; options of a person stand in the order in which they were entered."""
+    def wrap(self, people: pd.DataFrame, made_by: str, seconds: float, ranked: bool) -> Recourse:
+        """The finished answer; options of a person stand by cost when ranked, else as they were entered."""
         index = self.table.index
         status = pd.Series([Status(s) for s in self.status], index=index, name="status", dtype=object)
         places = sorted(self.why)
         why = pd.DataFrame([self.why[p] for p in places], columns=list(WHY), index=index[places])
         why = why.astype({"best_margin": float, "asked": int}).rename_axis("person")
-        return Recourse(people.copy(), self._options(), status, why, made_by, seconds)
+        given = people.set_axis(people.columns.map(str), axis=1)
+        given = given.loc[:, ~given.columns.duplicated()].copy()
+        return Recourse(given, self._options(ranked), status, why, made_by, seconds)
 
-    def _options(self) -> pd.DataFrame:
+    def _options(self, ranked: bool) -> pd.DataFrame:
         names = ["person", "option"]
         if not any(len(part) for part in self.options):
             empty = self.table.iloc[:0].assign(**{n: pd.Series(dtype=float) for n in NUMBERS})
@@ -116,7 +125,7 @@ class Draft:
         kept = [(p, o) for p, o in zip(self.options, self.owner, strict=True) if len(p)]
         table = pd.concat([p for p, _ in kept])
         owner = np.concatenate([o for _, o in kept])
-        order = np.argsort(owner, kind="stable")
+        order = np.lexsort((table["cost"], owner)) if ranked else np.argsort(owner, kind="stable")
         table, owner = table.iloc[order], owner[order]
         first = np.searchsorted(owner, owner)
         return table.set_axis(

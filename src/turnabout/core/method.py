@@ -93,7 +93,7 @@ class Method(ABC):
         self._fit(self.problem_)
         return self
 
-    def _fit(self, problem: Problem) -> None:
+    def _fit(self, problem: Problem) -> None:  # noqa: B027 - most methods have nothing to prepare
         """Prepare; learned things end in an underscore."""
 
     @abstractmethod
@@ -128,6 +128,10 @@ class Method(ABC):
         """
         problem = self._check(options, seed, time_limit)
         given = as_frame(people)
+        if isinstance(given.index, pd.MultiIndex) or given.index.hasnans:
+            raise MethodError(
+                "people have an index of several levels, or with gaps.", hint="people.reset_index() first."
+            )
         if not given.index.is_unique:
             twice = given.index[given.index.duplicated()][0]
             raise MethodError(f"two people share the index label {twice!r}.", hint="people.reset_index(drop=True)")
@@ -135,7 +139,7 @@ class Method(ABC):
         table, x = problem.schema.table(given), problem.schema.encode(given).to(self.device_)
         problem.schema.warn_outside(x)
         draft = Draft(problem, table)
-        margin = problem.model.judge(table) if len(table) else np.zeros(0)
+        margin = problem.judge(table)
         self._probe(table, margin)
         draft.set_aside(margin)
         refused = np.flatnonzero(margin < 0)
@@ -146,18 +150,21 @@ class Method(ABC):
             progress(done, len(table))
         for start in range(0, len(refused), self.chunk):
             rows = refused[start : start + self.chunk]
-            self._answer_chunk(draft, rows, table.iloc[rows], x[rows], run)
+            self._answer_chunk(draft, rows, table.iloc[rows], x[rows], margin[rows], run)
             done += len(rows)
             if progress is not None:
                 progress(done, len(table))
-        return draft.wrap(given, repr(self), run.seconds)
+        return draft.wrap(given, repr(self), run.seconds, self.ranked)
 
-    def _answer_chunk(self, draft: Draft, rows: np.ndarray, table: pd.DataFrame, x: Tensor, run: Run) -> None:
+    def _answer_chunk(
+        self, draft: Draft, rows: np.ndarray, table: pd.DataFrame, x: Tensor, margin: np.ndarray, run: Run
+    ) -> None:
         problem = draft.problem
         lo, hi = problem.bounds(x)
         movable = (hi > lo).any(1).cpu().numpy()
         draft.impossible(rows[~movable], "none of this person's features may change, and her own row is refused.")
-        rows, table, x = rows[movable], table.iloc[movable], x[torch.as_tensor(movable, device=x.device)]
+        rows, table, margin = rows[movable], table.iloc[movable], margin[movable]
+        x = x[torch.as_tensor(movable, device=x.device)]
         if not len(rows):
             return
         if run.expired:
@@ -168,13 +175,20 @@ class Method(ABC):
         asked = run.asked
         try:
             proposal = worker._search(x)
-            settled = settle(
-                problem, table, x, proposal, run.options, self.ranked, worker.ask, lambda: run.expired
-            )
+            settled = settle(problem, table, x, proposal, run.options, self.ranked, worker.ask, lambda: run.expired)
         except ModelError as error:
-            warnings.warn(f"the model failed during a search, {len(rows)} people have no answer: {error.message}", stacklevel=3)
+            warnings.warn(
+                f"the model failed during a search, {len(rows)} people have no answer: {error.message}", stacklevel=3
+            )
             draft.not_found(rows, f"the model failed during the search: {error.message}")
             return
+        if proposal.impossible is not None:
+            claimed = proposal.impossible.nonzero().squeeze(1).cpu()
+            if len(claimed):
+                sound = problem.reads_back(
+                    table.iloc[claimed.numpy()], x[claimed.to(x.device)], margin[claimed.numpy()]
+                )
+                proposal.impossible[claimed] = torch.as_tensor(sound, device=proposal.impossible.device)
         draft.add(rows, x, settled, proposal, run, (run.asked - asked) // len(rows))
 
     def _check(self, options: int, seed: int, time_limit: float | None) -> Problem:
@@ -195,22 +209,25 @@ class Method(ABC):
         few = table.iloc[:PROBE]
         if not len(few):
             return
-        again = self.problem_.model.judge(few)
+        again = self.problem_.judge(few)
         first = margin[: len(few)]
         apart = ~np.isclose(first, again, rtol=1e-4, atol=1e-6, equal_nan=True)
         if apart.any():
             i = int(apart.argmax())
             raise ModelError(
-                f"the model's answers change between calls: person {few.index[i]!r} got margin {first[i]:.6g}, then {again[i]:.6g}.",
+                f"the model's answers change between calls: person {few.index[i]!r} got margin {first[i]:.6g}, "
+                f"then {again[i]:.6g}.",
                 hint="fix its random state, switch off dropout (module.eval()), or average over draws before wrapping.",
             )
 
 
-def _signature(cls: type) -> dict[str, inspect.Parameter]:
-    parameters = dict(inspect.signature(cls.__init__).parameters)
+def _signature(cls: type[Method]) -> dict[str, inspect.Parameter]:
+    """The parameters of a method's __init__; none if it has no __init__ of its own."""
+    init = next((base.__dict__["__init__"] for base in cls.__mro__ if "__init__" in base.__dict__), object.__init__)
+    if init is object.__init__:
+        return {}
+    parameters = dict(inspect.signature(init).parameters)
     parameters.pop("self")
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()):
-        if cls.__init__ is object.__init__:
-            return {}
         raise TurnaboutError(f"{cls.__name__}.__init__ takes *args or **kwargs.", hint="name every parameter.")
     return parameters

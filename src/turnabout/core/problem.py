@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 
 from turnabout.actions import BoundRule, Rule
 from turnabout.costs import L1, BoundCost, Cost
-from turnabout.errors import ProblemError
+from turnabout.errors import ModelError, ProblemError
 from turnabout.models import Model
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Tensor
@@ -21,6 +21,29 @@ from turnabout.typing import Tensor
 RESERVED = ("person", "option", "cost", "margin")  # columns of an answer
 SLICE = 1 << 18  # rows asked of the model in one call
 RULE_ROUNDS = 4
+FAILURES = (32, 1024)  # single rows on which a model may fail before it is given up: a sixteenth, within these
+
+
+def ask_patiently(ask: Callable[[int, int], None], start: int, stop: int) -> None:
+    """Ask about rows start to stop; where the model fails, about each half, so that one bad row costs only itself.
+
+    Raises the last ModelError when no row could be answered, or too many could not.
+    """
+    parts, answered, failed = [(start, stop)] if stop > start else [], 0, 0
+    least, most = FAILURES
+    bearable = max(least, min((stop - start) // 16, most))
+    while parts:
+        a, b = parts.pop()
+        try:
+            ask(a, b)
+            answered += b - a
+        except ModelError as error:
+            failed += b - a == 1
+            if failed > bearable or (b - a == 1 and not answered and not parts):
+                raise
+            if b - a > 1:
+                middle = (a + b) // 2
+                parts += [(middle, b), (a, middle)]
 
 
 class Problem:
@@ -83,10 +106,11 @@ class Problem:
                 f"there are {values.size} labels for {len(self.background)} background rows.",
                 hint="labels stand in the order of the background rows.",
             )
-        if not set(np.unique(values).tolist()) <= {0, 1}:  # True == 1
+        odd = [v for v in values.tolist() if pd.isna(v) or v not in (0, 1)]  # True == 1
+        if odd:
             raise ProblemError(
-                f"labels hold {np.unique(values).tolist()[:4]}; they say who was accepted.",
-                hint="pass booleans, for example labels = y == 'good'.",
+                f"labels hold {odd[0]!r}; they say who was accepted.",
+                hint="pass booleans without gaps, for example labels = y == 'good'.",
             )
         return torch.as_tensor(values.astype(bool))
 
@@ -108,11 +132,42 @@ class Problem:
 
     def margin(self, x: Tensor) -> Tensor:
         """(..., d) -> (...): the model's margin without gradients, -inf where it has none."""
-        with torch.no_grad():
-            flat = x.reshape(-1, x.shape[-1])
-            parts = [self.model.margin(flat[i : i + SLICE]) for i in range(0, len(flat), SLICE)]
-            out = torch.cat(parts) if parts else flat.new_zeros(0)
-            return torch.nan_to_num(out.to(x.dtype), nan=-torch.inf, neginf=-torch.inf, posinf=torch.inf).reshape(x.shape[:-1])
+        flat = x.reshape(-1, x.shape[-1])
+        out = torch.full_like(flat[:, 0], torch.nan)
+
+        def ask(start: int, stop: int) -> None:
+            with torch.no_grad():
+                out[start:stop] = self.model.margin(flat[start:stop]).to(out.dtype)
+
+        for start in range(0, len(flat), SLICE):
+            ask_patiently(ask, start, min(start + SLICE, len(flat)))
+        return torch.nan_to_num(out, nan=-torch.inf, neginf=-torch.inf, posinf=torch.inf).reshape(x.shape[:-1])
+
+    def judge(self, table: pd.DataFrame) -> np.ndarray:
+        """(n,) the original's margins of raw rows; NaN for rows on which it fails while it answers others."""
+        out = np.full(len(table), np.nan)
+
+        def ask(start: int, stop: int) -> None:
+            out[start:stop] = self.model.judge(table.iloc[start:stop])
+
+        ask_patiently(ask, 0, len(table))
+        return out
+
+    def reads_back(self, people: pd.DataFrame, x: Tensor, margin: np.ndarray) -> np.ndarray:
+        """(n,) whether a search sees these people as the original does: only then can it prove anything of them.
+
+        The margin of the encoded row is the judge's, and, where searches ask the original about decoded rows, these
+        hold the person's own cells.
+        """
+        same = np.abs(self.margin(x).cpu().numpy() - margin) <= 1e-6 * (1 + np.abs(margin)) + self.model.noise
+        if self.model.compiled:
+            return same
+        seen = self.schema.decode(x)
+        for name in self.schema.names:
+            for i, (a, b) in enumerate(zip(people[name], seen[name], strict=True)):
+                both_missing = pd.isna(a) and pd.isna(b)
+                same[i] &= both_missing or (a == b and (str(a) in ("True", "False")) == (str(b) in ("True", "False")))
+        return same
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(n, d) -> lowest and highest values each person may reach, by her features alone."""

@@ -98,28 +98,32 @@ class Recourse:
 
     def changes(self) -> pd.DataFrame:
         """Only what changed: person, option, feature, from, to."""
-        own = self.people.loc[self.options.index.get_level_values("person"), self.features]
+        labels = self.options.index.get_level_values("person")
+        own = self.people.iloc[self.people.index.get_indexer(labels)][self.features]
         parts = []
         for name in self.features:
             new, old = self.options[name], own[name].set_axis(self.options.index)
-            different = ~((new.astype(object) == old.astype(object)) | (new.isna() & old.isna())).to_numpy(dtype=bool)
-            part = pd.DataFrame({"feature": name, "from": old[different].astype(object), "to": new[different].astype(object)})
+            different = np.array([_differs(a, b) for a, b in zip(old, new, strict=True)], dtype=bool)
+            part = pd.DataFrame(
+                {"feature": name, "from": old[different].astype(object), "to": new[different].astype(object)}
+            )
             parts.append(part)
         table = pd.concat(parts) if parts else pd.DataFrame(columns=["feature", "from", "to"], index=self.options.index)
         table = table.reset_index()
-        if not len(self.options):
+        if not len(table):
             return table
         rank = pd.Series(range(len(self.options)), index=self.options.index)
-        place = rank.loc[pd.MultiIndex.from_frame(table[["person", "option"]])].to_numpy() if len(table) else []
+        place = rank.loc[pd.MultiIndex.from_frame(table[["person", "option"]])].to_numpy()
         return table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
 
     def of(self, person: Any) -> pd.DataFrame:
         """One person's options beside her own row, features down, only where something changes."""
         if person not in self.people.index:
             raise TurnaboutError(f"there is no person {person!r} in this answer.", hint="use a label of people.index.")
-        columns: dict[str, Any] = {"now": self.people.loc[person, self.features]}
+        place = self.people.index.get_loc(person)
+        columns: dict[str, Any] = {"now": self.people[self.features].iloc[place]}
         mine = self.options.index.get_level_values("person") == person
-        for (_, option), row in self.options[mine].iterrows():  # type: ignore[misc]
+        for (_, option), row in self.options[mine].iterrows():
             columns[f"option {option}"] = row[self.features]
         table = pd.DataFrame(columns)
         if table.shape[1] == 1:
@@ -173,7 +177,9 @@ def json_schema() -> Json:
 
 
 def _differs(a: Any, b: Any) -> bool:
-    return not (a == b or (pd.isna(a) and pd.isna(b)))
+    if pd.isna(a) or pd.isna(b):
+        return not (pd.isna(a) and pd.isna(b))
+    return bool(a != b)
 
 
 def _plain(value: Any) -> Any:
@@ -216,7 +222,7 @@ def _frame_from_json(document: Json) -> pd.DataFrame:
         if dtype == "category":
             array: Any = pd.Categorical(values, categories=entry["categories"], ordered=entry["ordered"])
             columns[entry["name"]] = pd.Series(array, index=index)
-        elif dtype.startswith("float"):
+        elif dtype in ("float16", "float32", "float64"):
             array = np.array([np.nan if v is None else float(v) for v in values], dtype=dtype)
             columns[entry["name"]] = pd.Series(array, index=index)
         else:

@@ -61,9 +61,10 @@ def settle(
     candidates = _shortlist(problem, x, candidates, options if proposal.minimal else 2 * options, ranked)
     left = torch.full((len(x),), options, dtype=torch.long, device=x.device)
     if proposal.minimal:
-        failed = _judge(problem, people, x, candidates, left, ranked, settled)
+        failed = _judge(problem, people, x, candidates, left, ranked, settled, last=False)
         candidates = candidates.take((failed[candidates.owner] & (left[candidates.owner] > 0)).nonzero().squeeze(1))
-    for aim in sorted({clearance(problem), *(aim for aim in AIMS if aim > clearance(problem))}):
+    aims = [clearance(problem), *(aim for aim in AIMS if aim > clearance(problem))]
+    for aim in aims:
         if not len(candidates.owner):
             break
         # rows that do not clear the aim themselves cannot be walked back under it, but may still be judged
@@ -71,7 +72,7 @@ def settle(
         able = ask(walked) >= aim
         owner = candidates.owner
         walked[able] = polish(problem, ask, x[owner[able]], walked[able], aim, stop) + 0.0  # no negative zeros
-        failed = _judge(problem, people, x, Candidates(owner, walked), left, ranked, settled)
+        failed = _judge(problem, people, x, Candidates(owner, walked), left, ranked, settled, last=aim == aims[-1])
         again = failed[candidates.owner] & (left[candidates.owner] > 0)
         candidates = candidates.take(again.nonzero().squeeze(1))
     return settled
@@ -181,8 +182,13 @@ def _judge(
     left: Tensor,
     ranked: bool,
     settled: Settled,
+    last: bool,
 ) -> Tensor:
-    """Verify the best few of each person, then the rest of those still short. Returns (n,) who had a failure."""
+    """Verify the best few of each person, then the rest of those still short. Returns (n,) who had a failure.
+
+    Unless it is the last chance, a person with a failure waits: her cheap row may pass with more margin, and should
+    not lose its place to a dear one.
+    """
     failed = torch.zeros(len(x), dtype=torch.bool, device=x.device)
     remaining = _shortlist(problem, x, candidates, len(candidates.owner), ranked)
     if settled.x_new:  # what is shown already need not be shown again
@@ -201,7 +207,11 @@ def _judge(
         good = torch.as_tensor(verdict.good, device=x.device)
         failed[turn.owner[~good]] = True
         left -= torch.bincount(turn.owner[good], minlength=len(x))
-        settled.rows.append(verdict.rows[verdict.good].assign(cost=verdict.cost[verdict.good], margin=verdict.margin[verdict.good]))
+        settled.rows.append(
+            verdict.rows[verdict.good].assign(cost=verdict.cost[verdict.good], margin=verdict.margin[verdict.good])
+        )
         settled.owner.append(index[verdict.good])
         settled.x_new.append(turn.x_new[good])
+        if not last:
+            remaining = remaining.take((~failed[remaining.owner]).nonzero().squeeze(1))
     return failed

@@ -40,7 +40,7 @@ def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> 
     """
     rows = problem.schema.write(people, x, x_new)
     read_back = problem.schema.encode(rows).to(x.device)
-    margin = problem.model.judge(rows)
+    margin = problem.judge(rows)
     good = margin >= clearance(problem)  # False for NaN
     good &= ~problem.schema.breaches(people, rows).any(1)
     good &= (problem.violation(x, read_back) <= 0).cpu().numpy()

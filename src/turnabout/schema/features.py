@@ -19,6 +19,7 @@ import pandas as pd
 from turnabout.errors import SchemaError
 from turnabout.typing import Json, Level, Moves, Tensor
 
+FINEST = 1e-11  # least grid step, as a share of the range: well above floating-point noise
 GRID_NOISE = 1e-6  # share of a grid step within which a number counts as lying on the grid
 
 
@@ -56,7 +57,7 @@ class Feature(ABC):
         out: Json = {"kind": self.kind}
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if field.name == "name" or value != field.default:
+            if field.name == "name" or repr(value) != repr(field.default):  # (False, True) equals (0, 1)
                 out[field.name] = list(value) if isinstance(value, tuple) else value
         return out
 
@@ -98,6 +99,11 @@ class Feature(ABC):
     def _check_common(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise SchemaError(f"a feature's name must be a non-empty string, not {self.name!r}.")
+        if not isinstance(self.label, str) or not isinstance(self.missing, bool):
+            raise SchemaError(
+                f"feature '{self.name}' has label={self.label!r} and missing={self.missing!r}.",
+                hint="label is a text, missing is true or false.",
+            )
         if self.moves not in get_args(Moves):
             raise SchemaError(
                 f"feature '{self.name}' has moves={self.moves!r}.", hint=f"use one of {', '.join(get_args(Moves))}."
@@ -131,10 +137,14 @@ class Scalar(Feature):
     def places(self) -> int:
         """Decimal places with which a value is written."""
 
+    @property
+    def decimal_scale(self) -> float:
+        """Power of ten by which a legal value becomes a whole number."""
+        return 10.0 ** max(0, self.places)
+
     def canonical(self, v: np.ndarray) -> np.ndarray:
         """The doubles that a person's short decimals read back as."""
-        scale = 10.0**self.places
-        return np.rint(v * scale) / scale
+        return np.rint(v * self.decimal_scale) / self.decimal_scale
 
     def units(self, x: Tensor) -> Tensor:
         """Encoded value column -> units."""
@@ -187,18 +197,34 @@ class Number(Scalar):
                 f"feature '{self.name}' has low={self.low:g} and high={self.high:g}: no value lies between them.",
                 hint="low must be below high (or equal, with moves='fixed').",
             )
+        if self.decimals is not None and (
+            isinstance(self.decimals, bool) or not isinstance(self.decimals, int) or not 0 <= self.decimals <= 15
+        ):
+            raise SchemaError(f"feature '{self.name}' has decimals={self.decimals!r}.", hint="use 0 to 15, or None.")
         if self.step is not None:
-            if not (isinstance(self.step, (int, float, np.number)) and math.isfinite(self.step) and self.step > 0):
-                raise SchemaError(f"feature '{self.name}' has step={self.step!r}.", hint="use a positive number or None.")
+            number = isinstance(self.step, (int, float, np.number)) and not isinstance(self.step, bool)
+            if not (number and math.isfinite(self.step) and self.step > 0):
+                raise SchemaError(
+                    f"feature '{self.name}' has step={self.step!r}.", hint="use a positive number or None."
+                )
             object.__setattr__(self, "step", float(self.step))
+            if self.decimals is not None and round(self.step, self.decimals) != self.step:
+                raise SchemaError(
+                    f"feature '{self.name}': a step of {self.step:g} cannot be written with {self.decimals} decimals.",
+                    hint="leave decimals out, or give more of them.",
+                )
+        if not math.isfinite(self.high - self.low) or self.unit_step < FINEST * self.span:
+            raise SchemaError(
+                f"feature '{self.name}': its steps are too fine for the range from {self.low:g} to {self.high:g}.",
+                hint="narrow the bounds to what a plan may really use, or take a larger step.",
+            )
+        if self.step is not None:
             first, last = math.ceil(self.low / self.step - GRID_NOISE), math.floor(self.high / self.step + GRID_NOISE)
             if first > last and self.moves != "fixed":
                 raise SchemaError(
                     f"feature '{self.name}': no multiple of step={self.step:g} lies in [{self.low:g}, {self.high:g}].",
                     hint="legal values are multiples of step; make the step smaller or the bounds wider.",
                 )
-        if self.decimals is not None and not 0 <= self.decimals <= 12:
-            raise SchemaError(f"feature '{self.name}' has decimals={self.decimals!r}.", hint="use 0 to 12, or None.")
 
     @property
     def bottom(self) -> float:
@@ -218,11 +244,15 @@ class Number(Scalar):
             return self.decimals
         if self.step is not None:
             exponent = Decimal(repr(self.step)).normalize().as_tuple().exponent
-            return min(12, max(0, -int(exponent)))
-        return min(12, max(0, 6 - math.floor(math.log10(self.span))))
+            return min(15, max(0, -int(exponent)))
+        magnitude = math.floor(math.log10(self.span))
+        finest = math.floor(-math.log10(64 * math.ulp(max(abs(self.low), abs(self.high), self.span))))
+        return min(15, finest, max(6 - magnitude, min(0, 10 - magnitude)))
 
     def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
         try:
+            if column.dtype.kind in "mMc":  # dates, durations and complex numbers would be read as numbers
+                raise TypeError
             v = column.to_numpy(dtype=np.float64, copy=True)
         except (ValueError, TypeError):
             bad = next((c for c in column if not _is_number(c)), column.iloc[0])
@@ -243,17 +273,18 @@ class Number(Scalar):
         step = self.unit_step
         on_grid = np.rint(v / step)
         near = np.abs(v / step - on_grid) < GRID_NOISE
-        v = np.where(near, self.canonical(on_grid * step), np.round(v, min(self.places + 6, 14)))
-        if self.step is not None and self.places == 0 and near.all():
+        v = np.where(near, self.canonical(on_grid * step), np.round(v, min(max(self.places, 0) + 6, 16)))
+        if self.step is not None and self.places == 0 and near.all() and (np.abs(v) < 2**53).all():
             return v.astype(np.int64)
         return v
 
     def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
         a, b = _floats(own), _floats(new)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
-        off_grid = np.abs(b / self.unit_step - np.rint(b / self.unit_step)) > 10 * GRID_NOISE
+        off_grid = b != self.canonical(np.rint(b / self.unit_step) * self.unit_step)
+        slack = GRID_NOISE * self.unit_step  # bounds may carry the dust of 0.7 + 0.1
         with np.errstate(invalid="ignore"):
-            bad = np.isnan(a) | np.isnan(b) | (b < self.low) | (b > self.high) | off_grid
+            bad = np.isnan(a) | np.isnan(b) | (b < self.low - slack) | (b > self.high + slack) | off_grid
             bad |= {"free": np.zeros(len(a), bool), "up": b < a, "down": b > a, "fixed": ~same}[self.moves]
         return bad & ~same
 
@@ -386,7 +417,11 @@ def raw_codes(levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
         of_category = index.get_indexer(pd.Index(column.cat.categories, dtype=object))
         codes = np.append(of_category, -1)[column.cat.codes.to_numpy()]
     else:
-        codes = index.get_indexer(pd.Index(column.to_numpy(dtype=object, na_value=None), dtype=object))
+        cells: np.ndarray = column.array.to_numpy(dtype=object, na_value=None)
+        try:
+            codes = index.get_indexer(pd.Index(cells, dtype=object))
+        except TypeError:  # a list or another thing that is no cell
+            codes = np.array([levels.index(cell) if _is_level(cell) and cell in levels else -1 for cell in cells])
     # True and 1 are equal in Python, so a boolean column may be read through levels (0, 1): that is wanted
     return np.where((codes < 0) & ~column.isna().to_numpy(dtype=bool), -2, codes)
 
@@ -399,7 +434,7 @@ def level_codes(feature: Feature, levels: tuple[Level, ...], column: pd.Series) 
         shown = list(levels) if len(levels) <= 12 else [*levels[:12], "..."]
         raise SchemaError(
             f"column '{feature.name}' holds {bad!r}, which is not one of its levels {shown}.",
-            hint=f"add it to {type(feature).__name__}({feature.name!r}, levels=...) or clean the column before encoding.",
+            hint=f"add it to {type(feature).__name__}({feature.name!r}, levels=...) or clean the column.",
         )
     return codes
 
@@ -417,6 +452,10 @@ def level_array(levels: tuple[Level, ...]) -> np.ndarray:
 
 def _floats(column: pd.Series) -> np.ndarray:
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _is_level(cell: object) -> bool:
+    return isinstance(cell, (str, int, float, bool, np.generic))
 
 
 def _is_number(cell: object) -> bool:

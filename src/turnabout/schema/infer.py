@@ -33,7 +33,14 @@ def draft(
     """Whole numbers stay whole, bounds come from the data, two values make a Binary, text a Category."""
     if len(table) == 0:
         raise SchemaError("a schema cannot be inferred from an empty table.", hint="pass the training table.")
-    columns = [str(c) for c in table.columns]
+    columns = list(table.columns)
+    if odd := [c for c in columns if not isinstance(c, str)]:
+        raise SchemaError(
+            f"the column {odd[0]!r} is not named by a text.", hint="table.rename(columns=str), for the model too."
+        )
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise SchemaError(f"the table has more than one column '{twice}'.", hint="keep one of them.")
     for name in (*immutable, *increasing, *decreasing, *categorical, *ordinal, *ignore, *units, *labels):
         if name not in columns:
             raise SchemaError(f"the table has no column '{name}'.", hint=f"it has {', '.join(columns)}.")
@@ -72,10 +79,15 @@ def _guess(column: pd.Series, as_category: bool, unit: str, shared: dict[str, An
     shared = shared | {"missing": missing}
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        if dtype.ordered:
+        seen = set(present.unique())
+        levels = [level for level in dtype.categories if level in seen]
+        if len(levels) < len(dtype.categories):
+            unused = [level for level in dtype.categories if level not in seen]
+            notes.append(f"{name}: the categories {unused} do not occur and were left out.")
+        if dtype.ordered and len(levels) > 1:
             notes.append(f"{name}: an ordered categorical, taken as Ordinal.")
-            return Ordinal(name, levels=tuple(dtype.categories), **shared)
-        return _levels(name, list(dtype.categories), shared, notes)
+            return Ordinal(name, levels=tuple(levels), **shared)
+        return _levels(name, levels, shared, notes)
     if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
         raise SchemaError(
             f"column '{name}' holds dates, which a plan cannot change.",
@@ -83,7 +95,12 @@ def _guess(column: pd.Series, as_category: bool, unit: str, shared: dict[str, An
         )
     if pd.api.types.is_bool_dtype(dtype):
         return Binary(name, levels=(False, True), **shared)
-    values = present.unique()
+    try:
+        values = present.unique()
+    except TypeError:
+        raise SchemaError(
+            f"column '{name}' holds {present.iloc[0]!r}, which is not a cell.", hint=f"clean it, or ignore=[{name!r}]."
+        ) from None
     if pd.api.types.is_numeric_dtype(dtype) and not as_category:
         return _number(name, np.sort(values.astype(np.float64)), unit, shared, notes)
     if not as_category and len(values) > MANY_LEVELS and len(values) > 0.5 * len(present):
@@ -96,8 +113,9 @@ def _guess(column: pd.Series, as_category: bool, unit: str, shared: dict[str, An
 
 def _levels(name: str, levels: list[Any], shared: dict[str, Any], notes: list[str]) -> Feature:
     if len(levels) == 1:
-        notes.append(f"{name}: only the value {levels[0]!r} occurs; declared fixed, with a second level 'other'.")
-        return Category(name, levels=(levels[0], "other"), **(shared | {"moves": "fixed"}))
+        second = "other" if levels[0] != "other" else "another"
+        notes.append(f"{name}: only the value {levels[0]!r} occurs; declared fixed, with a second level {second!r}.")
+        return Category(name, levels=(levels[0], second), **(shared | {"moves": "fixed"}))
     plain = check_levels(name, levels)
     if len(plain) == 2:
         notes.append(f"{name}: two values, taken as Binary from {plain[0]!r} to {plain[1]!r}.")

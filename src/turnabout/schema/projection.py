@@ -25,7 +25,7 @@ class Projection:
     rises: Tensor  # (d,) may move above it
     indicator: Tensor  # (d,) column of the feature's missing indicator, or -1
     scalar: Tensor  # (s,) columns of Number, Ordinal and Binary
-    grid: Tensor  # (4, s) bottom, span, step and 10 ** places of each scalar column
+    grid: Tensor  # (4, s) bottom, span, step and decimal scale of each scalar column
     group: Tensor  # (g, k) columns of each free category, padded with d
     spread: Tensor  # (d, F) 1 where a column belongs to a feature
 
@@ -42,7 +42,7 @@ class Projection:
             owner += [j] * f.width
             if isinstance(f, Scalar):
                 scalar.append(start)
-                grid.append((f.bottom, f.span, f.unit_step, 10.0**f.places))
+                grid.append((f.bottom, f.span, f.unit_step, f.decimal_scale))
             elif isinstance(f, Category) and f.moves != "fixed":
                 groups.append(list(range(start, start + values)))
             start = stop
@@ -133,12 +133,13 @@ def _to_grid(x: Tensor, x_new: Tensor, grid: Tensor, falls: Tensor, rises: Tenso
     own, v = bottom + x * span, bottom + x_new * span
     least = torch.where(falls, bottom, torch.maximum(own, bottom))
     most = torch.where(rises, bottom + span, torch.minimum(own, bottom + span))
-    q_least, q_most = torch.ceil(least / step - GRID_NOISE), torch.floor(most / step + GRID_NOISE)
     q = v / step
+    noise = GRID_NOISE + 1e-15 * q.abs()  # q itself is only so exact
+    q_least, q_most = torch.ceil(least / step - noise), torch.floor(most / step + noise)
     nearest = torch.round(q)
     if outward:
         away = torch.where(v > own, torch.ceil(q), torch.floor(q))
-        nearest = torch.where((q - nearest).abs() < GRID_NOISE, nearest, away)
+        nearest = torch.where((q - nearest).abs() < noise, nearest, away)
     q = torch.minimum(torch.maximum(nearest, q_least), q_most)
     v_new = torch.round(q * step * scale) / scale
     gap = (v - own).abs()

@@ -207,8 +207,8 @@ class Schema:
             if v.min() < -1e-9 or v.max() > 1 + 1e-9:
                 worst = feature.units(v.min() if v.min() < -1e-9 else v.max()).item()
                 warnings.warn(
-                    f"column '{feature.name}' holds {worst:g}, outside [{feature.low:g}, {feature.high:g}]: such people "
-                    "are kept as they are, but plans only use values inside. Widen the bounds if that is too tight.",
+                    f"column '{feature.name}' holds {worst:g}, outside [{feature.low:g}, {feature.high:g}]: such "
+                    "people are kept as they are, but plans only use values inside. Hint: widen the bounds.",
                     stacklevel=3,
                 )
 
@@ -222,14 +222,17 @@ class Schema:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Schema:
         """The inverse of to_dict; names what is wrong with a document that is no schema."""
-        if not isinstance(document, Mapping) or "features" not in document:
+        if not isinstance(document, Mapping) or not isinstance(document.get("features"), (list, tuple)):
             raise SchemaError(
                 "this is not a schema: it has no list 'features'.",
                 hint="see `turnabout schema infer` for one that is, or Schema.to_yaml().",
             )
         if (version := document.get("turnabout_schema", VERSION)) != VERSION:
-            raise SchemaError(f"schema version {version!r} is not known.", hint=f"this release reads version {VERSION}.")
-        return cls(tuple(_feature(entry) for entry in document["features"]), tuple(document.get("notes", ())))
+            raise SchemaError(
+                f"schema version {version!r} is not known.", hint=f"this release reads version {VERSION}."
+            )
+        notes = document.get("notes") or ()
+        return cls(tuple(_feature(entry) for entry in document["features"]), tuple(map(str, notes)))
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
@@ -268,7 +271,10 @@ class Schema:
         path = Path(path)
         if not path.exists():
             raise SchemaError(f"there is no schema file {str(path)!r}.", hint="`turnabout schema infer` writes one.")
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise SchemaError(f"{str(path)!r} cannot be read: {error}", hint="save the schema as UTF-8 text.") from None
         return cls.from_json(text) if path.suffix == ".json" else cls.from_yaml(text)
 
     @classmethod
@@ -290,12 +296,12 @@ class Schema:
 
         return draft(
             as_frame(table),
-            immutable=tuple(immutable),
-            increasing=tuple(increasing),
-            decreasing=tuple(decreasing),
-            categorical=tuple(categorical),
+            immutable=_names(immutable),
+            increasing=_names(increasing),
+            decreasing=_names(decreasing),
+            categorical=_names(categorical),
             ordinal=dict(ordinal or {}),
-            ignore=tuple(ignore),
+            ignore=_names(ignore),
             units=dict(units or {}),
             labels=dict(labels or {}),
         )
@@ -315,16 +321,25 @@ class Schema:
 
 
 def _feature(entry: Any) -> Feature:
-    if not isinstance(entry, Mapping) or entry.get("kind") not in KINDS:
+    if not isinstance(entry, Mapping) or str(entry.get("kind")) not in KINDS:
         raise SchemaError(f"{entry!r} is not a feature.", hint=f"give each a kind: one of {', '.join(KINDS)}.")
     cls = KINDS[entry["kind"]]
     fields = {key: value for key, value in entry.items() if key != "kind"}
     if unknown := [key for key in fields if key not in cls.__dataclass_fields__]:  # type: ignore[attr-defined]
         known = ", ".join(cls.__dataclass_fields__)  # type: ignore[attr-defined]
-        raise SchemaError(f"feature {entry.get('name')!r} has the unknown field {unknown[0]!r}.", hint=f"known: {known}.")
+        raise SchemaError(
+            f"feature {entry.get('name')!r} has the unknown field {unknown[0]!r}.", hint=f"known: {known}."
+        )
     if "name" not in fields:
         raise SchemaError(f"a feature of kind {entry['kind']!r} has no name.", hint="add name: ...")
-    return cls(**fields)
+    try:
+        return cls(**fields)
+    except TypeError as error:  # a list where a word belongs, and the like
+        raise SchemaError(f"feature {entry['name']!r} cannot be read: {error}.", hint="compare its fields.") from None
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _unreadable(what: str, error: Exception) -> SchemaError:
@@ -349,5 +364,3 @@ def _put(column: pd.Series, where: np.ndarray, values: np.ndarray) -> pd.Series:
         plain[where] = values
         return pd.Series(plain, index=column.index, name=column.name)
     return pd.Series(array, index=column.index, name=column.name)
-
-

@@ -21,7 +21,9 @@ def as_frame(table: Any) -> pd.DataFrame:
             table = table.collect()
         return pd.DataFrame({name: _from_polars(table[name]) for name in table.columns})
     if isinstance(table, Mapping) or (isinstance(table, list) and all(isinstance(row, Mapping) for row in table)):
-        scalars = isinstance(table, Mapping) and all(not hasattr(v, "__len__") or isinstance(v, str) for v in table.values())
+        scalars = isinstance(table, Mapping) and all(
+            not hasattr(v, "__len__") or isinstance(v, str) for v in table.values()
+        )
         return pd.DataFrame([table] if scalars else table)
     raise SchemaError(
         f"people come as a table with named columns, not as {type(table).__name__}.",

@@ -13,7 +13,7 @@ from turnabout.errors import RuleError
 from turnabout.schema import Feature, Schema
 from turnabout.typing import Json, Tensor
 
-TOLERANCE = 1e-9  # encoded units; violations below it are floating-point noise
+TOLERANCE = 1e-12  # encoded units; violations below it are floating-point noise, all legal steps are above it
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class Grid:
         self.bottom = _row([f.bottom for f in scalars])
         self.span = _row([f.span for f in scalars])
         self.step = _row([f.unit_step for f in scalars])
-        self.scale = _row([10.0**f.places for f in scalars])
+        self.scale = _row([f.decimal_scale for f in scalars])
         self.may_rise = torch.tensor([f.moves in ("free", "up") for f in scalars], dtype=torch.bool)
         self.may_fall = torch.tensor([f.moves in ("free", "down") for f in scalars], dtype=torch.bool)
         self.resolution = self.step / self.span  # encoded distance between neighbours
@@ -53,8 +53,9 @@ class Grid:
         """Sign that turns 'towards' into 'up', own values in units, first and last legal multiple of the step."""
         sign = torch.where(up, 1.0, -1.0).to(x.dtype)
         own = self.bottom + x[:, self.columns] * self.span
-        low = torch.where(self.may_fall, self.bottom.expand_as(own), own)
-        high = torch.where(self.may_rise, (self.bottom + self.span).expand_as(own), own)
+        top = self.bottom + self.span
+        low = torch.where(self.may_fall, self.bottom, torch.maximum(own, self.bottom))
+        high = torch.where(self.may_rise, top, torch.minimum(own, top))
         low, high = torch.where(up, low, -high), torch.where(up, high, -low)
         first, last = torch.ceil(low / self.step - 1e-6), torch.floor(high / self.step + 1e-6)
         stuck = ~(self.may_rise | self.may_fall) | ((self.missing >= 0) & (x[:, self.missing] > 0.5))
