@@ -247,7 +247,7 @@ def test_parameters_clone_and_repr(problem):
     assert torch.get_default_dtype() == torch.float32
 
 
-# -- promises that were once broken -------------------------------------------------------------------------------------
+# -- promises that were once broken ---------------------------------------------------------------------------------
 
 
 def test_rules_hold_to_the_cent():

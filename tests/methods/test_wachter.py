@@ -54,7 +54,7 @@ def lams(hits: list[bool], lam: float = 1.0) -> list[float]:
     method.run = Run()
     tried: list[float] = []
 
-    def descend(x, lam, best, best_cost, best_margin):
+    def descend(x, start, lam, best, best_cost, best_margin):
         tried.append(float(lam[0]))
         return torch.tensor([hits[len(tried) - 1]])
 

@@ -7,8 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.models.forest import Forest, Input, _encoded_cuts, compile_forest
-from turnabout.models.tree_parsers import NotCompilable, RawForest, SetSplit, parse
+from turnabout.models.encoded_cuts import encoded_cuts
+from turnabout.models.forest import Forest
+from turnabout.models.forest_compile import Input, compile_forest
+from turnabout.models.parsers import parse
+from turnabout.models.parsers.raw import NotCompilable, RawForest, SetSplit
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -133,11 +136,14 @@ def test_margins_equal_the_library(case):
 
 def test_walking_and_looking_up_agree(case, monkeypatch):
     _, raw, forest = case
-    assert forest._blocks is not None
+    assert forest._masks is not None
     x = SCHEMA.encode(people(700, seed=6))
+    between = x[:100].clone()
+    between[:, forest.is_level] = torch.from_numpy(np.random.default_rng(0).random((100, int(forest.is_level.sum()))))
+    x = torch.cat([x, between])
     for at_once in (1 << 17, 1):  # all trees together, and batch by batch
-        monkeypatch.setattr("turnabout.models.forest._AT_ONCE", at_once)
-        walked = forest.bias + forest._descend(forest.extend(x).t().contiguous()) / forest.divisor
+        monkeypatch.setattr("turnabout.models.tree_walk._AT_ONCE", at_once)
+        walked = forest.bias + forest._walk.sum(forest.extend(x)) / forest.divisor
         np.testing.assert_allclose(forest.scores(x), walked, rtol=0, atol=raw.tolerance)
 
 
@@ -179,7 +185,7 @@ def test_pickle_leaves_the_tables_behind_and_keeps_the_answers(case):
     x = SCHEMA.encode(people(20))
     before = forest.margin(x)
     again = pickle.loads(pickle.dumps(forest))
-    assert "_blocks" not in again.__dict__
+    assert "_masks" not in again.__dict__
     assert torch.equal(again.margin(x), before)
     assert torch.equal(forest.to("cpu").margin(x), before)
 
@@ -187,10 +193,10 @@ def test_pickle_leaves_the_tables_behind_and_keeps_the_answers(case):
 def test_very_large_forests_are_walked(case, monkeypatch):
     _, raw, forest = case
     x = SCHEMA.encode(people(50, seed=9))
-    monkeypatch.setattr("turnabout.models.forest._MASK_WORDS", 0)
+    monkeypatch.setattr("turnabout.models.leaf_masks._MASK_WORDS", 0)
     again = pickle.loads(pickle.dumps(forest))
     np.testing.assert_allclose(again.margin(x), forest.margin(x), rtol=0, atol=raw.tolerance)
-    assert again._blocks is None
+    assert again._masks is None
 
 
 @pytest.mark.parametrize("name", ["hist", "forest"])
@@ -240,7 +246,7 @@ def test_cuts_are_carried_back_exactly_through_a_transform(to_input):
     feature = Number("v", 0, 16)  # a power of two, so that encoding itself is exact
     v = np.concatenate([np.linspace(0, 16, 97), [1 / 3, 5.1]])
     cuts = np.unique(np.concatenate([to_input(v[5:-5]), to_input(v[7:8]) + 1e-9]))
-    encoded, falling = _encoded_cuts(feature, to_input, cuts)
+    encoded, falling = encoded_cuts(feature, to_input, cuts)
     around = np.concatenate([v, np.nextafter(v, -np.inf)[1:], np.nextafter(v, np.inf)])
     edge = encoded[np.isfinite(encoded)] * 16
     around = np.concatenate([around, edge, np.nextafter(edge, np.inf)])
@@ -302,6 +308,14 @@ def test_sets_of_levels(members, missing_left):
     assert (len(forest.column) == 1) == (len(set(sides)) == 1)  # a split that splits nothing is dropped
     for leaf, row in zip(forest.leaves.value[:, 0].tolist(), forest.leaves.allows.tolist(), strict=True):
         assert row == [side == leaf for side in sides]
+
+
+def test_rows_between_the_levels_of_a_category_go_where_more_than_half_of_them_goes():
+    feature = Category("home", levels=HOMES)
+    raw = stump(split=SetSplit(frozenset({"own", "boat"}), frozenset(), others_left=False))
+    forest = compile_forest(raw, [Input(0, levels=np.array(HOMES, dtype=object))], Schema((feature,)))
+    rows = [[0.3, 0, 0.4, 0.3, 0], [0.3, 0.7, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 1, 0], [1, 1, 0, 0, 0]]
+    assert forest.margin(torch.tensor(rows, dtype=torch.float64)).tolist() == [1.0, 2.0, 2.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("missing_left", [False, True])

@@ -4,7 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from turnabout.models.tree_parsers import NotCompilable, RawForest, SetSplit, cut_of_float32, parse
+from turnabout.models.parsers import parse
+from turnabout.models.parsers.grower import Grower
+from turnabout.models.parsers.lightgbm import grow_zero_as_missing
+from turnabout.models.parsers.raw import NotCompilable, RawForest, SetSplit, cut_of_float32
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 tree = pytest.importorskip("sklearn.tree")
@@ -242,11 +245,9 @@ def test_lightgbm_averages_a_random_forest():
 @pytest.mark.parametrize("cut", [-1.0, 1.0, 0.0, 1e-36, -1e-36])
 @pytest.mark.parametrize("default_left", [False, True])
 def test_zero_as_missing_is_written_in_plain_splits(cut, default_left):
-    from turnabout.models import tree_parsers
-
-    grower = tree_parsers._Grower(scores=1)
+    grower = Grower(scores=1)
     left, right = grower.leaf([1.0]), grower.leaf([0.0])
-    grower.roots.append(tree_parsers._grow_zero_as_missing(grower, 0, cut, left, right, default_left))
+    grower.roots.append(grow_zero_as_missing(grower, 0, cut, left, right, default_left))
     raw = grower.forest(bias=0.0, link="identity", n_inputs=1, source="by hand")
     z = float(np.float32(1e-35))
     v = np.array([-2, -1, np.nextafter(-1, 0), -1e-34, np.nextafter(-z, -1), -z, 0, 1e-36, z, np.nextafter(z, 1), 1, 2])

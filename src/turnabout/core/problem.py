@@ -37,7 +37,7 @@ def ask_patiently(ask: Callable[[int, int], None], start: int, stop: int) -> Non
         try:
             ask(a, b)
             answered += b - a
-        except ModelError as error:
+        except ModelError:
             failed += b - a == 1
             if failed > bearable or (b - a == 1 and not answered and not parts):
                 raise

@@ -11,15 +11,15 @@ from turnabout.costs import Cost
 from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.local_search import LocalSearch
-from turnabout.models import Linear, Model, wrap
+from turnabout.models import Additive, Model, wrap
 from turnabout.schema import Schema
 from turnabout.typing import Progress
 
 
 def choose(problem: Problem) -> Method:
-    """A fitted method for the problem: ExactLinear for linear models whose cost and rules it can prove things of,
-    LocalSearch for everything else."""
-    if isinstance(problem.model, Linear):
+    """A fitted method for the problem: ExactLinear for linear and additive models whose cost and rules it can prove
+    things of, LocalSearch for everything else."""
+    if isinstance(problem.model, Additive):
         try:
             return ExactLinear().fit(problem)
         except MethodError:  # a cost or rule without an exact form
@@ -58,7 +58,9 @@ def find(
     The other arguments are those of `turnabout.models.wrap`, `Problem` and `Method.find`.
     """
     if schema is None:
-        schema = model.schema if isinstance(model, Model) else Schema.infer(people if background is None else background)
+        schema = (
+            model.schema if isinstance(model, Model) else Schema.infer(people if background is None else background)
+        )
     if not isinstance(model, Model):
         model = wrap(
             model, schema, threshold=threshold, target=target, target_range=target_range, background=background

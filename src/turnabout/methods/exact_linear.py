@@ -1,4 +1,4 @@
-"""The cheapest plan for a linear model, with a proof (after Ustun, Spangher and Liu, 2019)."""
+"""The cheapest plan for a linear or additive model, with a proof (after Ustun, Spangher and Liu, 2019)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
-from turnabout.methods.levers import Levers
-from turnabout.methods.program import Program, Shape, fits
-from turnabout.models import Linear
+from turnabout.methods.levers import Levers, bent_features, ends, straighten
+from turnabout.methods.program import Program, fits
+from turnabout.methods.runs import Shape
+from turnabout.models import Additive
 from turnabout.schema import Category, Scalar
 from turnabout.typing import Tensor
 
 CURVED = 1e-5  # tolerance for costs that are not linear in distances and changes
+LONGEST = 128  # values of a feature in which the margin bends
 GENERATIONS = 3  # features of a plan that are ruled out together when looking for other options
 
 
 class ExactLinear(Method):
-    r"""The proved cheapest plan, or a proof that there is none, for models with margin w @ x + b.
+    r"""The proved cheapest plan, or a proof that there is none, for models in which each feature acts on its own.
 
     For each refused person x, solves
 
-        min over x'   c(x, x')    s.t.   w @ x' + b >= aim,   x' legal for her, rules kept                  (1)
+        min over x'   c(x, x')    s.t.   b + sum_f t_f(x'_f) >= aim,   x' legal for her, rules kept          (1)
 
-    over exactly the values that can be printed: grids, levels, directions, bounds, missing cells, her own value
-    even where it is off the grid. `aim` is the margin the judge asks for plus an allowance for rounding errors.
+    with t_f(x_f) = w_f @ x_f for a linear model, and with bends in between for an additive one: a logistic regression
+    behind a one-hot encoder, in which the levels of an ordinal need not act in equal steps. The search is over exactly
+    the values that can be printed: grids, levels, directions, bounds, missing cells, her own value even where it is
+    off the grid. `aim` is the margin the judge asks for plus an allowance for rounding errors.
 
     Two engines. A cost of the form sum_f w_f * distance_f + u_f * [f changed] makes (1) without rules a knapsack,
     solved by branch and bound for everyone at once (`knapsack.py`). Its plan is also the answer to (1) with rules
@@ -48,7 +52,7 @@ class ExactLinear(Method):
     Further options avoid, one by one, the features that the best plan changes (then the features of those plans, up
     to three together); each is the cheapest of its kind, so that options pull different levers.
 
-    Use it whenever the model is linear: nothing is cheaper.
+    Use it whenever the model is linear or additive: nothing is cheaper.
 
     Parameters
     ----------
@@ -62,7 +66,7 @@ class ExactLinear(Method):
     every value of every feature; this one has runs of values, so that grids may be fine.
     """
 
-    requires = Linear
+    requires = Additive
     exact: ClassVar[bool] = True
     chunk: ClassVar[int] = 8192
 
@@ -74,10 +78,17 @@ class ExactLinear(Method):
     # -- fit --------------------------------------------------------------------------------------------------
 
     def _fit(self, problem: Problem) -> None:
-        assert isinstance(problem.model, Linear)
-        self.weights_ = torch.as_tensor(problem.model.weights).detach().to("cpu", torch.float64)
-        self.bias_ = float(problem.model.bias)
-        scale = abs(self.bias_) + float(self.weights_.abs().sum())
+        assert isinstance(problem.model, Additive)
+        self.terms_ = straighten(problem.schema, problem.model.terms.to("cpu"))
+        for feature in bent_features(problem.schema, self.terms_).values():
+            least, most = ends(feature)
+            if feature.moves != "fixed" and most - least >= LONGEST:
+                raise MethodError(
+                    f"the margin bends in '{feature.name}', so ExactLinear would read it value by value, and there are "
+                    f"{most - least + 1} of them.",
+                    hint=f"give it a step that leaves at most {LONGEST} values, or use a method such as LocalSearch.",
+                )
+        scale = abs(self.terms_.bias) + float(self.terms_.weights.abs().sum() + self.terms_.slopes.abs().sum())
         self.allowance_ = max(problem.model.noise, 1e-12 * scale)  # for rounding errors of the margin
         self.aim_ = GUARD + self.allowance_
         self.shape_: Shape = _shape(problem)
@@ -115,10 +126,10 @@ class ExactLinear(Method):
         return Proposal(torch.stack(plans, 1), impossible, proof, minimal)
 
     def _levers(self, x: Tensor, blocked: Tensor) -> Levers:
-        return Levers.of(self.problem_.schema, self.weights_.to(x.device), x, blocked, self.price_, self.fixed_)
+        return Levers.of(self.problem_.schema, self.terms_.to(x.device), x, blocked, self.price_, self.fixed_)
 
     def _margin(self, x: Tensor) -> Tensor:
-        return x @ self.weights_.to(x.device) + self.bias_
+        return self.terms_.to(x.device).margin(x)
 
     def _solve(self, x: Tensor, blocked: Tensor, levers: Levers) -> tuple[Tensor, dict[int, float]]:
         """(n, d), (n, F) -> cheapest rows (n, d), NaN for none; highest margins where rules forbid all."""
@@ -158,7 +169,7 @@ class ExactLinear(Method):
                 open_ended += 1
                 continue
             own, out = x[i : i + 1].cpu(), blocked[i].cpu().numpy()
-            program = Program(self.problem_, self.weights_, self.bias_, own, out, self.shape_)
+            program = Program(self.problem_, self.terms_, own, out, self.shape_)
             plan = program.cheapest(self.aim_, left, max(self.tolerance, CURVED))
             if plan.outcome == "infeasible":
                 highest = program.highest(left)
@@ -220,7 +231,7 @@ class ExactLinear(Method):
         if not len(rows):
             return {}
         schema, mine = self.problem_.schema, levers.take(rows)
-        gains = (mine.slope * mine.distance(mine.count)).cpu().numpy()
+        gains = mine.points(mine.count).gain.cpu().numpy()
         placed = mine.place(x[rows], mine.count).cpu()
         words = []
         for f in mine.features:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.methods.levers import Levers
+from turnabout.methods.tables import Segments, Tables
 from turnabout.typing import Tensor
 
 
@@ -28,8 +29,8 @@ def cover(
         min over k   sum_j cost_j(k_j)      s.t.   sum_j gain_j(k_j) >= gap,   0 <= k_j <= count_j          (1)
 
     A node of the search holds bounds lo <= k <= hi. Its bound is the linear relaxation of (1): in each lever the
-    straight line from its cost at lo to its cost at hi, filled in order of cost per gain; only the last lever filled
-    is fractional.                                                                                              (2)
+    straight line from its cost at lo to its cost at hi (in a lever with a table, the pieces of a convex line below the
+    costs of its notches), filled in order of cost per gain; only the last lever filled is fractional.          (2)
     Rounding that lever up gives a cover; splitting its range there gives two smaller nodes, each without the
     fractional point. hi is first cut to what would cover the gap alone.                                        (3)
     Nodes whose bound is within `tolerance` of the best cover known are closed. Where all costs are multiples of a
@@ -45,15 +46,26 @@ def cover(
     used = torch.zeros_like(gap)
     owner = torch.arange(n, device=gap.device)
     mine, lo, hi = levers, torch.zeros_like(levers.count), levers.count
-    place = torch.arange(m, device=gap.device)
+    place = whose = torch.arange(m, device=gap.device)
+    pieces: Segments | None = None
     free_entry = levers.fixed == 0
+    if levers.tables is not None:
+        bent = levers.tables.levers
+        free_entry = free_entry.index_fill(0, bent, True)  # their pieces know of it
     while len(owner):
-        near = _points(mine, lo)
+        near = mine.points(lo)
         need = gap[owner] - near.gain.sum(1)
-        alone = _least_notch(mine, near.gain + (need - slack).unsqueeze(1))
+        alone = mine.least_notch(near.gain + (need - slack).unsqueeze(1))
         hi = torch.minimum(hi, torch.maximum(lo, alone))  # (3)
-        far = _points(mine, hi)
+        far = mine.points(hi)
         gain, cost = far.gain - near.gain, far.cost - near.cost
+        if mine.tables is not None:
+            pieces = mine.tables.segments(lo[:, bent], hi[:, bent])
+            gain[:, bent] = cost[:, bent] = 0.0
+            gain = torch.cat([gain, pieces.gain.flatten(1)], 1)
+            cost = torch.cat([cost, (pieces.rate * pieces.gain).flatten(1)], 1)
+            whose = torch.cat([whose[:m], bent.repeat_interleave(pieces.gain.shape[2])])
+            place = torch.arange(len(whose), device=gap.device)
         rate, order = torch.where(gain > 0, cost / gain, torch.inf).sort(dim=1, stable=True)
         gain, cost = gain.gather(1, order), cost.gather(1, order)
         filled = gain.cumsum(1)
@@ -63,14 +75,18 @@ def cover(
         bound = near.cost.sum(1) + (share * cost).sum(1)  # (2)
         last = ((rest > slack).sum(1) - 1).clamp(min=0).unsqueeze(1)  # the fractional lever
         lever = order.gather(1, last)
-        target = near.gain.gather(1, lever) + rest.gather(1, last) - slack
-        up = _least_notch(mine, target, lever).clamp(min=0)
+        full = torch.empty_like(order).scatter_(1, order, place.expand_as(order)) < last
+        k, stand = torch.where(full[:, :m], hi, lo), near.gain
+        if mine.tables is not None and pieces is not None:
+            lever, done = whose[lever], full[:, m:].reshape(pieces.end.shape)
+            k[:, bent] = torch.where(done, pieces.end, lo[:, bent].unsqueeze(2)).amax(2)
+            stand[:, bent] = mine.tables.at(mine.tables.gain, k[:, bent])
+        up = mine.least_notch(stand.gather(1, lever) + rest.gather(1, last) - slack, lever)
         low, high = lo.gather(1, lever), hi.gather(1, lever)
         up = torch.minimum(torch.maximum(up, low), high)
-        full = torch.empty_like(order).scatter_(1, order, place.expand_as(order)) < last
-        k = torch.where(full, hi, lo).scatter_(1, lever, up)
+        k = k.scatter_(1, lever, up)
         k = torch.where((need <= slack).unsqueeze(1), lo, k)
-        price = torch.where(feasible, _points(mine, k).cost.sum(1), torch.inf)
+        price = torch.where(feasible, mine.points(k).cost.sum(1), torch.inf)
         _keep_best(best, best_k, owner, price, k)
         step = quantum[owner]
         relaxed = bound
@@ -81,10 +97,17 @@ def cover(
         unproved.scatter_reduce_(0, owner[tired], bound[tired], "amin")
         rows = (alive & ~tired).nonzero().squeeze(1)
         budget = (best[owner[rows]] - tolerance - relaxed[rows]).unsqueeze(1)
-        owner, lo, hi, lever, full = owner[rows], lo[rows], hi[rows], lever[rows], full[rows]
-        mine = levers.take(owner)
-        lo, hi = _narrow(mine, lo, hi, full, lever, rate[rows].gather(1, last[rows]), budget)
-        more = ((lo < hi).scatter_(1, lever, False)).any(1)  # else rounding up was the best of this node
+        owner, lo, hi, lever, full = owner[rows], lo[rows], hi[rows], lever[rows], full[rows, :m]
+        mine, rate = levers.take(owner), rate[rows].gather(1, last[rows])
+        narrow_lo, narrow_hi = _narrow(mine, lo, hi, full, rate, budget)
+        if mine.tables is not None and pieces is not None:
+            ends = (lo[:, bent], hi[:, bent])
+            narrow_lo[:, bent], narrow_hi[:, bent] = _narrow_tables(mine.tables, pieces.take(rows), *ends, rate, budget)
+        lo, hi = (new.scatter(1, lever, old.gather(1, lever)) for new, old in ((narrow_lo, lo), (narrow_hi, hi)))
+        loose = lo < hi
+        if mine.tables is not None:
+            loose |= lo != k[rows]  # narrowed to a notch between the ends
+        more = loose.scatter_(1, lever, False).any(1)  # else rounding up was the best of this node
         rows, owner, lo, hi, lever = rows[more], owner[more], lo[more], hi[more], lever[more]
         # a lever with a fixed cost is first split into untouched and touched
         whole = (low[rows] > 0) | free_entry[lever]
@@ -97,12 +120,12 @@ def cover(
 
 
 def _narrow(
-    levers: Levers, lo: Tensor, hi: Tensor, full: Tensor, lever: Tensor, rate: Tensor, budget: Tensor
+    levers: Levers, lo: Tensor, hi: Tensor, full: Tensor, rate: Tensor, budget: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Bounds without the notches that cost more than `budget` (N, 1) above the relaxation, by reduced costs.
 
     At the relaxation, `full` levers stand at hi, others at lo, and one more unit of gain costs `rate` (N, 1): moving a
-    lever by a distance changes the bound by that distance times |price - rate * slope|. The fractional lever stays.
+    lever by a distance changes the bound by that distance times |price - rate * slope|.
     """
     per_unit = levers.price - rate * levers.slope  # (N, m)
     steps = (budget / (per_unit.abs() * levers.notch).clamp(min=1e-300)).clamp(max=1e15)
@@ -115,28 +138,22 @@ def _narrow(
     first = torch.where(lo > 0, levers.notch, levers.first)
     up = lo + torch.floor((budget / per_unit.abs().clamp(min=1e-300) - first) / levers.notch + 1e-9) + 1.0
     up = torch.where(begun, torch.maximum(up, lo), torch.where(ends > budget, 0.0, hi))
-    narrow_lo = torch.where(full, torch.maximum(lo, torch.minimum(down, hi)), lo).scatter(1, lever, lo.gather(1, lever))
-    narrow_hi = torch.where(full, hi, torch.minimum(hi, up)).scatter(1, lever, hi.gather(1, lever))
+    narrow_lo = torch.where(full, torch.maximum(lo, torch.minimum(down, hi)), lo)
+    narrow_hi = torch.where(full, hi, torch.minimum(hi, up))
     return narrow_lo, narrow_hi
 
 
-@dataclass(frozen=True)
-class _Points:
-    gain: Tensor
-    cost: Tensor
-
-
-def _points(levers: Levers, k: Tensor) -> _Points:
-    distance = levers.distance(k)
-    return _Points(levers.slope * distance, torch.addcmul(levers.fixed * (k > 0), levers.price, distance))
-
-
-def _least_notch(levers: Levers, gain: Tensor, lever: Tensor | None = None) -> Tensor:
-    """The first notch with at least this gain (N, m), or (N, 1) for one lever of each row."""
-    slope, first, notch = levers.slope, levers.first, levers.notch
-    if lever is not None:
-        slope, first, notch = slope.gather(1, lever), first.gather(1, lever), notch[lever]
-    return (torch.ceil((gain / slope - first) / notch) + 1.0).clamp(min=1.0)
+def _narrow_tables(
+    tables: Tables, pieces: Segments, lo: Tensor, hi: Tensor, rate: Tensor, budget: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same for levers with tables, (N, b): each notch has a reduced cost of its own, beside that of the pieces."""
+    near, rate = tables.points(lo), rate.unsqueeze(2)
+    at_best = ((pieces.rate - rate).clamp(max=0.0) * pieces.gain).sum(2)
+    reduced = (tables.cost - near.cost.unsqueeze(2)) - rate * (tables.gain - near.gain.unsqueeze(2))  # (N, b, K)
+    within = tables.within(lo, hi)
+    kept = within & (reduced - at_best.unsqueeze(2) <= budget.unsqueeze(2) + 1e-12)
+    kept = torch.where(kept.any(2, keepdim=True), kept, within).to(torch.uint8)
+    return kept.argmax(2).to(lo.dtype), (kept.shape[2] - 1 - kept.flip(2).argmax(2)).to(hi.dtype)
 
 
 def _keep_best(best: Tensor, best_k: Tensor, owner: Tensor, cost: Tensor, k: Tensor) -> None:

@@ -1,35 +1,43 @@
-"""Levers: what each person can pull to raise a linear margin, in notches from one legal value to the next."""
+"""Levers: what each person can pull to raise a margin that is a sum over features, in notches between legal values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
-from turnabout.schema import Category, Feature, Scalar, Schema
+from turnabout.methods.tables import Points, Tables
+from turnabout.models import Terms
+from turnabout.schema import Category, Feature, Number, Ordinal, Scalar, Schema
 from turnabout.schema.features import GRID_NOISE
 from turnabout.typing import Tensor
+
+
+def ends(feature: Scalar) -> tuple[int, int]:
+    """The lowest and the highest legal multiple of the step."""
+    step = feature.unit_step
+    most = math.floor((feature.bottom + feature.span) / step + GRID_NOISE)
+    return math.ceil(feature.bottom / step - GRID_NOISE), most
 
 
 def ladder(feature: Scalar, own: Tensor, up: bool) -> tuple[Tensor, Tensor]:
     """Own encoded values (n,) -> first legal multiple of the step on that side, and how many there are, (n,) each."""
     if feature.moves not in ("free", "up" if up else "down"):
         return torch.zeros_like(own), torch.zeros_like(own)
-    step = feature.unit_step
-    own = feature.units(own) / step
-    least = torch.ceil(torch.as_tensor(feature.bottom / step - GRID_NOISE).to(own))
-    most = torch.floor(torch.as_tensor((feature.bottom + feature.span) / step + GRID_NOISE).to(own))
+    own = feature.units(own) / feature.unit_step
+    least, most = ends(feature)
     if up:
-        first = torch.maximum(torch.floor(own + GRID_NOISE) + 1, least)
+        first = (torch.floor(own + GRID_NOISE) + 1).clamp(min=least)
         return first, (most - first + 1).clamp(min=0)
-    first = torch.minimum(torch.ceil(own - GRID_NOISE) - 1, most)
+    first = (torch.ceil(own - GRID_NOISE) - 1).clamp(max=most)
     return first, (first - least + 1).clamp(min=0)
 
 
 def on_ladder(feature: Scalar, q: Tensor) -> Tensor:
     """Encoded value of a multiple of the step, as it is printed and read back."""
-    scale = 10.0**feature.places
+    scale = feature.decimal_scale
     return feature.positions(torch.round(q * feature.unit_step * scale) / scale)
 
 
@@ -40,6 +48,24 @@ def stuck(feature: Feature, columns: Tensor) -> Tensor:
     return columns[:, -1] > 0.5 if feature.missing else torch.zeros_like(columns[:, 0], dtype=torch.bool)
 
 
+def straighten(schema: Schema, terms: Terms) -> Terms:
+    """Terms without knots on columns that hold 0 or 1 only: levels of categories, binaries, missing indicators."""
+    bends = torch.zeros(schema.d, dtype=torch.bool)
+    for feature, s in zip(schema.features, schema.slices):
+        bends[s.start] = isinstance(feature, (Number, Ordinal))
+    weights, knots, slopes = (t.detach().to(torch.float64) for t in (terms.weights, terms.knots, terms.slopes))
+    kept, at_zero = bends[terms.columns], torch.relu(-knots) * slopes
+    steps = torch.where(kept, 0.0, torch.relu(1.0 - knots) * slopes - at_zero)
+    weights, bias = weights.index_add(0, terms.columns, steps), terms.bias + float(at_zero[~kept].sum())
+    return Terms(weights, bias, terms.columns[kept], knots[kept], slopes[kept])
+
+
+def bent_features(schema: Schema, terms: Terms) -> dict[int, Scalar]:
+    """Features in whose values the margin bends."""
+    bent = dict.fromkeys(schema.feature_of[terms.columns].tolist())
+    return {f: feature for f in bent if isinstance(feature := schema.features[f], Scalar)}
+
+
 @dataclass(frozen=True)
 class Levers:
     """One lever for each feature that may move, n people and m levers.
@@ -48,8 +74,9 @@ class Levers:
 
         gain(k) = slope * distance(k)        cost(k) = fixed + price * distance(k)        both 0 at k = 0.    (1)
 
-    A category has one notch, its best level: every switch costs the same. Where a lever cannot move or does not
-    help, its count is 0. Notches are floats: a continuous number has millions.
+    A category has one notch, its best level: every switch costs the same. A feature in whose values the margin bends
+    has a table of gains and costs instead of (1). Where a lever cannot move or does not help, its count is 0.
+    Notches are floats: a continuous number has millions.
     """
 
     schema: Schema
@@ -61,17 +88,20 @@ class Levers:
     price: Tensor  # (m,)
     fixed: Tensor  # (m,)
     target: Tensor  # (n, m) first multiple of the step, or position of the best level
+    tables: Tables | None = None
 
     @classmethod
-    def of(cls, schema: Schema, weights: Tensor, x: Tensor, blocked: Tensor, price: Tensor, fixed: Tensor) -> Levers:
-        """weights (d,), x (n, d), blocked (n, F) True where a feature may not be used, price and fixed (F,)."""
+    def of(cls, schema: Schema, terms: Terms, x: Tensor, blocked: Tensor, price: Tensor, fixed: Tensor) -> Levers:
+        """x (n, d), blocked (n, F) True where a feature may not be used, price and fixed (F,)."""
         used = tuple(f for f, feature in enumerate(schema.features) if feature.moves != "fixed")
         shape = (len(used), len(x))
         slope, first, count, target = (x.new_zeros(shape) for _ in range(4))
         notch = x.new_ones(len(used))
+        bent = bent_features(schema, terms)
+        tables: dict[int, list[Tensor]] = {}
         for j, f in enumerate(used):
             feature, columns = schema.features[f], x[:, schema.slices[f]]
-            w = weights[schema.slices[f]]
+            w = terms.weights[schema.slices[f]]
             if isinstance(feature, Category):
                 levels = w[: len(feature.levels)]
                 own = columns[:, : len(levels)].argmax(1)
@@ -79,6 +109,13 @@ class Levers:
                 place = (own == top.indices[0]).long()  # the best level, or the second if she is there
                 slope[j], target[j] = top.values[place] - levels[own], top.indices[place].to(x.dtype)
                 first[j] = count[j] = 1.0
+            elif f in bent:
+                column = schema.slices[f].start
+                tables[j] = _table(bent[f], terms, column, columns[:, 0], float(price[f]), float(fixed[f]))
+                gains, _, nearest = tables[j]
+                count[j] = torch.isfinite(gains[:, 1:]).sum(1)
+                first[j] = (on_ladder(bent[f], nearest[:, :2][:, -1]) - columns[:, 0]).abs()
+                slope[j], notch[j] = 1.0, bent[f].unit_step / bent[f].span
             else:
                 assert isinstance(feature, Scalar)
                 target[j], count[j] = ladder(feature, columns[:, 0], bool(w[0] > 0))
@@ -90,32 +127,64 @@ class Levers:
         slope.masked_fill_(count == 0, 1.0)
         return cls(
             schema, used, slope.T.contiguous(), first.T.contiguous(), count.T.contiguous(), notch,
-            price.to(x)[index], fixed.to(x)[index], target.T.contiguous(),
+            price.to(x)[index], fixed.to(x)[index], target.T.contiguous(), Tables.join(tables),
         )  # fmt: skip
 
     def take(self, rows: Tensor) -> Levers:
         """The levers of some people."""
-        per_person = (self.slope[rows], self.first[rows], self.count[rows])
-        return Levers(self.schema, self.features, *per_person, self.notch, self.price, self.fixed, self.target[rows])
+        slope, first, count, target = (part[rows] for part in (self.slope, self.first, self.count, self.target))
+        tables = None if self.tables is None else self.tables.take(rows)
+        return replace(self, slope=slope, first=first, count=count, target=target, tables=tables)
 
     def distance(self, k: Tensor) -> Tensor:
-        """Notches (n, m) -> distances (n, m)."""
+        """Notches (n, m) -> distances (n, m), of levers with equal steps."""
         return torch.where(k > 0, torch.addcmul(self.first, k - 1.0, self.notch), 0.0)
+
+    def points(self, k: Tensor) -> Points:
+        """Notches (n, m) -> gains and costs."""
+        distance = self.distance(k)
+        out = Points(self.slope * distance, torch.addcmul(self.fixed * (k > 0), self.price, distance))  # (1)
+        if self.tables is not None:
+            bent = self.tables.points(k[:, self.tables.levers])
+            out.gain[:, self.tables.levers], out.cost[:, self.tables.levers] = bent.gain, bent.cost
+        return out
+
+    def least_notch(self, gain: Tensor, lever: Tensor | None = None) -> Tensor:
+        """The first notch with at least this gain (n, m), or (n, 1) for one lever of each row."""
+        slope, first, notch = self.slope, self.first, self.notch
+        if lever is not None:
+            slope, first, notch = slope.gather(1, lever), first.gather(1, lever), notch[lever]
+        k = (torch.ceil((gain / slope - first) / notch) + 1.0).clamp(min=1.0)
+        if self.tables is None:
+            return k
+        if lever is None:
+            k[:, self.tables.levers] = self.tables.least_notch(gain[:, self.tables.levers])
+            return k
+        row, place = (lever == self.tables.levers).nonzero(as_tuple=True)
+        k[row, 0] = self.tables.least_notch(gain.expand(-1, len(self.tables.levers)))[row, place]
+        return k
 
     @cached_property
     def reach(self) -> Tensor:
         """(n,) the most margin that all levers together can add."""
-        return (self.slope * self.distance(self.count)).sum(1)
+        return self.points(self.count).gain.sum(1)
 
     def place(self, x: Tensor, k: Tensor) -> Tensor:
         """x (n, d), notches (n, m) -> x_new (n, d), on legal values."""
         x_new = x.clone()
+        read: dict[int, Tensor] = {}
+        if self.tables is not None:
+            tables = self.tables
+            read = dict(zip(tables.levers.tolist(), tables.at(tables.target, k[:, tables.levers]).T))
         for j, f in enumerate(self.features):
             rows = (k[:, j] > 0).nonzero().squeeze(1)
             if not len(rows):
                 continue
             feature, start = self.schema.features[f], self.schema.slices[f].start
-            if isinstance(feature, Category):
+            if j in read:
+                assert isinstance(feature, Scalar)
+                x_new[rows, start] = on_ladder(feature, read[j][rows])
+            elif isinstance(feature, Category):
                 level = self.target[rows, j].long()
                 x_new[rows, start : start + len(feature.levels)] = torch.nn.functional.one_hot(
                     level, len(feature.levels)
@@ -126,3 +195,27 @@ class Levers:
                 side = 2 * weight_up - 1
                 x_new[rows, start] = on_ladder(feature, self.target[rows, j] + side * (k[rows, j] - 1))
         return x_new
+
+
+def _table(feature: Scalar, terms: Terms, column: int, own: Tensor, price: float, fixed: float) -> list[Tensor]:
+    """Own values (n,) -> gains, costs and multiples of the step of one lever's notches, (n, K) each."""
+    least, most = ends(feature)
+    q = torch.arange(least, most + 1, dtype=own.dtype, device=own.device)
+    values, own_column = on_ladder(feature, q), own.unsqueeze(1)
+    (above, more), (below, fewer) = ladder(feature, own_column, True), ladder(feature, own_column, False)
+    legal = (q >= above) & (more > 0) | (q <= below) & (fewer > 0)  # (n, P)
+    gain = terms.term(column, values) - terms.term(column, own_column)
+    gain, order = torch.where(legal & (gain > 0), gain, -torch.inf).sort(dim=1, descending=True, stable=True)
+    cost = (fixed + price * (values - own_column).abs()).gather(1, order)
+    cost, by_cost = cost.sort(dim=1, stable=True)  # of equal costs, the highest gain comes first
+    gain, target = gain.gather(1, by_cost), q[order.gather(1, by_cost)]
+    ahead = torch.cat([torch.zeros_like(own_column), gain.cummax(1).values[:, :-1].clamp(min=0.0)], 1)
+    kept = gain > ahead
+    row, place = kept.nonzero(as_tuple=True)
+    notch = kept.cumsum(1)[row, place]
+    length = int(notch.max()) + 1 if len(notch) else 1
+    out = [own.new_full((len(own), length), fill) for fill in (torch.inf, torch.inf, 0.0)]
+    for table, entries in zip(out, (gain, cost, target)):
+        table[:, 0] = 0.0
+        table[row, notch] = entries[row, place]
+    return out

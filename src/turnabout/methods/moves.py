@@ -174,10 +174,10 @@ class Moves:
             torch.tensor(columns, dtype=torch.long),
             torch.tensor([v for _, a, b in spans for v in range(b - a)]),
         )
-        levels = torch.zeros(max((b - a for _, a, b in spans), default=0), schema.d, dtype=torch.float64)
+        hot = torch.zeros(max((b - a for _, a, b in spans), default=0), schema.d, dtype=torch.float64)
         for f, a, b in spans:
             if f not in sources:
-                levels[rank[a:b], column[a:b]] = 1.0
+                hot[rank[a:b], column[a:b]] = 1.0
         return cls(
             schema=schema,
             feature=schema.feature_of[column],
@@ -187,7 +187,7 @@ class Moves:
             places=torch.tensor(places, dtype=torch.long),
             sources=tuple(zip(starts, sources.values(), strict=True)),
             rank=rank.long(),
-            levels=levels,
+            levels=hot,
         )
 
     def to(self, device: torch.device) -> Moves:

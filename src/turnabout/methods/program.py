@@ -1,8 +1,9 @@
 """One person's cheapest plan as an integer program, solved by HiGHS: any separable cost, any rule with a linear form.
 
 The new row is affine in the unknowns. The legal values of a feature, other than the person's own, are cut into
-*runs*: stretches of neighbouring values over which the cost is close to a straight line. A run has a binary unknown z
-(is the new value in this run?) and, if longer than one value, an integer unknown s <= length * z (how far into it). So
+*runs* (`runs.py`): stretches of neighbouring values over which the cost is close to a straight line, and the margin is
+one. A run has a binary unknown z (is the new value in this run?) and, if longer than one value, an integer unknown
+s <= length * z (how far into it). So
 
     x_new = x + sum_r  z_r * start_r + s_r * step_r           sum of z over the runs of a feature <= 1         (1)
 
@@ -15,9 +16,7 @@ is higher than the bound, the runs the plan uses are cut finer and the program i
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,34 +27,16 @@ from scipy.sparse import csr_matrix
 
 from turnabout.actions import BoundRule
 from turnabout.actions.rules import BoundAtMost, BoundCondition, BoundImplies
-from turnabout.actions.rules.base import TOLERANCE
 from turnabout.core import Problem
-from turnabout.methods.levers import ladder, on_ladder, stuck
-from turnabout.schema import Category, Scalar
+from turnabout.methods.levers import on_ladder
+from turnabout.methods.runs import Runs, Shape
+from turnabout.models import Terms
+from turnabout.schema import Scalar
 from turnabout.typing import Tensor
 
-Shape = Literal["linear", "sum", "squares", "max"]
-SAMPLES = 2048  # values of a feature at which a cost that is not linear is read
-ERROR = {"linear": 1e-12, "sum": 1e-5, "squares": 1e-4, "max": 1e-5}  # of the first straight lines, by shape
 ROUNDS = 24
 SCALE = 1e3  # of objective and rows, so that the solver's absolute tolerances of 1e-6 are small beside them
 TRIES = 4
-
-
-@dataclass(frozen=True)
-class Run:
-    """Neighbouring legal values of one feature: start (d,) is added to x, then up to `length` steps in one column."""
-
-    feature: int
-    start: np.ndarray
-    column: int
-    step: float
-    length: int
-    cost: float
-    slope: float  # cost of one step
-    q: int = 0  # first multiple of the feature's step, for scalars
-    side: int = 0
-    place: int = 0  # of that multiple in the ladder of its side
 
 
 @dataclass(frozen=True)
@@ -65,18 +46,6 @@ class Plan:
     x_new: Tensor | None
     bound: float
     outcome: Literal["optimal", "stopped", "infeasible"]
-
-
-@dataclass
-class Curve:
-    """What one side of a scalar costs: places in its ladder, the values and costs there, and where runs must start."""
-
-    first: int
-    count: int
-    at: np.ndarray
-    values: np.ndarray
-    costs: np.ndarray
-    cuts: np.ndarray
 
 
 def fits(rule: BoundRule, d: int) -> bool:
@@ -90,23 +59,20 @@ class Program:
 
     Parameters
     ----------
-    problem, weights, bias : the question, and the model's linear form.
+    problem, terms : the question, and the model's margin.
     x : her row (1, d), on the CPU in float64.
     blocked : (F,) features she may not use.
-    shape : how the cost is made of its features' shares: "linear" in distances and changes, a "sum", the root of a
-        sum of "squares", or their "max".
+    shape : how the cost is made of its features' shares.
     """
 
-    def __init__(self, problem: Problem, weights: Tensor, bias: float, x: Tensor, blocked: np.ndarray, shape: Shape):
-        self.problem, self.x, self.shape = problem, x, shape
-        self.weights = weights.numpy()
-        self.margin = float(x[0] @ weights) + bias
-        self.free = [f for f in range(len(problem.schema)) if not blocked[f]]
-        self.curves: dict[tuple[int, int], Curve | None] = {}
+    def __init__(self, problem: Problem, terms: Terms, x: Tensor, blocked: np.ndarray, shape: Shape):
+        self.problem, self.terms, self.x, self.shape = problem, terms, x, shape
+        self.margin = float(terms.margin(x))
+        self.values = Runs(problem, terms, x, blocked, shape)
         self._build()
 
     def _build(self) -> None:
-        self.runs = [run for f in self.free for run in self._runs(f)]
+        self.runs = self.values.all()
         self.longer = [r for r, run in enumerate(self.runs) if run.length > 0]
         p = len(self.runs)
         self.size = p + len(self.longer) + (self.shape == "max")
@@ -116,132 +82,8 @@ class Program:
         for i, r in enumerate(self.longer):
             self.effect[self.runs[r].column, p + i] = self.runs[r].step
         self.feature = np.array([run.feature for run in self.runs], dtype=int)
-
-    # -- runs -------------------------------------------------------------------------------------------------
-
-    def _runs(self, f: int) -> list[Run]:
-        schema = self.problem.schema
-        feature, s = schema.features[f], schema.slices[f]
-        own = self.x[:, s]
-        if bool(stuck(feature, own)):
-            return []
-        if isinstance(feature, Category):
-            here = int(own[0, : len(feature.levels)].argmax())
-            rows = []
-            for level in range(len(feature.levels)):
-                if level != here:
-                    start = np.zeros(schema.d)
-                    start[s.start + here], start[s.start + level] = -1.0, 1.0
-                    rows.append(start)
-            costs = self._costs(f, torch.from_numpy(np.stack(rows)) + self.x)
-            runs = [Run(f, row, s.start, 0.0, 0, float(c), 0.0) for row, c in zip(rows, costs)]
-            return [run for run in runs if self.problem.rules or run.start @ self.weights > 0]
-        assert isinstance(feature, Scalar)
-        sides: tuple[int, ...] = (1, -1)
-        if not self.problem.rules:  # nobody moves the wrong way for nothing
-            sides = tuple(side for side in sides if side * self.weights[s.start] > 0)
-        return [run for side in sides for run in self._side(f, feature, side)]
-
-    def _side(self, f: int, feature: Scalar, side: int) -> list[Run]:
-        """Runs of a scalar's values above, or below, her own."""
-        column, d = self.problem.schema.slices[f].start, self.problem.schema.d
-        if (f, side) not in self.curves:
-            self.curves[f, side] = self._curve(f, feature, side)
-        curve = self.curves[f, side]
-        if curve is None:
-            return []
-        runs = []
-        at, costs = curve.at, curve.costs
-        ends = _straight(at, costs, curve.cuts, ERROR[self.shape])
-        for a, b in itertools.pairwise(ends):
-            last = curve.count if b == len(at) else int(at[b])  # one past the run's last value
-            length = last - 1 - int(at[a])
-            tip = min(b, len(at) - 1)
-            slope = (costs[tip] - costs[a]) / max(1, at[tip] - at[a]) if length else 0.0
-            line = costs[a] + slope * (at[a : tip + 1] - at[a])
-            error = max(0.0, float((line - costs[a : tip + 1]).max())) if length else 0.0
-            start = np.zeros(d)
-            start[column] = curve.values[a] - float(self.x[0, column])
-            step, q = side * feature.unit_step / feature.span, curve.first + side * int(at[a])
-            runs.append(Run(f, start, column, step, length, costs[a] - error, slope, q, side, int(at[a])))  # (2)
-        return runs
-
-    def _curve(self, f: int, feature: Scalar, side: int) -> Curve | None:
-        own = self.x[:, self.problem.schema.slices[f].start]
-        first, count = (int(v) for v in ladder(feature, own, side > 0))
-        if count == 0:
-            return None
-        samples = min(count, 2 if self.shape == "linear" else SAMPLES)
-        few = np.unique(np.rint(np.linspace(0, count - 1, samples)).astype(np.int64))
-        if self.shape != "linear" and self.problem.background_x is not None:  # where percentiles bend
-            bends = self._bends(f, feature)
-            places = side * (bends - first)
-            few = np.union1d(few, places[(places >= 0) & (places < count)])
-        cuts = self._cuts(f, feature, first, side, count)
-        curve = Curve(first, count, np.zeros(0, np.int64), np.zeros(0), np.zeros(0), cuts)
-        self._read(f, feature, side, curve, np.union1d(few, cuts))
-        return curve
-
-    def _bends(self, f: int, feature: Scalar) -> np.ndarray:
-        """Multiples of the step beside the values that background people have, SAMPLES of them at most."""
-        assert self.problem.background_x is not None
-        values = torch.unique(self.problem.background_x[:, self.problem.schema.slices[f].start])
-        values = values[:: max(1, 2 * len(values) // SAMPLES)]
-        q = feature.units(values).numpy() / feature.unit_step
-        return np.unique(np.concatenate([np.floor(q), np.ceil(q)])).astype(np.int64)
-
-    def _read(self, f: int, feature: Scalar, side: int, curve: Curve, places: np.ndarray) -> None:
-        """Read the cost at more places."""
-        places = np.setdiff1d(places, curve.at)
-        values = on_ladder(feature, torch.from_numpy(curve.first + side * places).to(torch.float64))
-        rows = self.x.expand(len(places), -1).clone()
-        rows[:, self.problem.schema.slices[f].start] = values
-        order = np.argsort(at := np.concatenate([curve.at, places]))
-        curve.values = np.concatenate([curve.values, values.numpy()])[order]
-        curve.costs = np.concatenate([curve.costs, self._costs(f, rows)])[order]
-        curve.at = at[order]
-
-    def _refine(self) -> bool:
-        """Cut the runs of the last plan around the values it uses; False where there is nothing left to cut."""
-        finer = False
-        for r, steps in self.chosen.items():
-            run = self.runs[r]
-            curve = self.curves.get((run.feature, run.side))
-            feature = self.problem.schema.features[run.feature]
-            if run.length == 0 or curve is None or not isinstance(feature, Scalar):
-                continue
-            here, reach = run.place + steps, max(1, run.length // 8)
-            marks = np.array([run.place, here - reach, here, here + 1, here + reach])
-            marks = np.unique(np.clip(marks, run.place, run.place + run.length))
-            marks = marks[(marks > 0) & (marks < curve.count)]
-            finer |= bool(np.setdiff1d(marks, curve.cuts).size)
-            self._read(run.feature, feature, run.side, curve, marks)
-            curve.cuts = np.union1d(curve.cuts, marks)
-        if finer:
-            self._build()
-        return finer
-
-    def _cuts(self, f: int, feature: Scalar, first: int, side: int, count: int) -> np.ndarray:
-        """Places in the ladder (0 .. count - 1) at which a condition on this feature begins or ends to hold."""
-        own = float(self.x[0, self.problem.schema.slices[f].start])
-        start = float(on_ladder(feature, torch.tensor(float(first), dtype=torch.float64)))
-        notch = feature.unit_step / feature.span
-        places: set[int] = set()
-        for rule in self.problem.rules:
-            for condition in (rule.condition, rule.consequence) if isinstance(rule, BoundImplies) else ():
-                if condition.feature != f:
-                    continue
-                if condition.target is not None:
-                    k = round(side * (float(condition.target[0]) - start) / notch)
-                    places |= {k, k + 1}
-                elif condition.threshold is not None:
-                    away = condition.threshold - side * (start - own)
-                    places.add(int(np.ceil((away - TOLERANCE) / notch)))
-        return np.array(sorted(k for k in places if 0 < k < count), dtype=np.int64)
-
-    def _costs(self, f: int, rows: Tensor) -> np.ndarray:
-        share = self.problem.cost.per_feature(self.x.expand_as(rows), rows)[:, f].numpy()
-        return share**2 if self.shape == "squares" else share
+        gains = [run.gain for run in self.runs] + [self.runs[r].rise for r in self.longer]
+        self.gain = np.array(gains + [0.0] * (self.size - len(gains)))  # margin(x_new) = margin(x) + gain @ unknowns
 
     # -- rows -------------------------------------------------------------------------------------------------
 
@@ -332,11 +174,18 @@ class Program:
                 break
         return Plan(best, bound, "stopped")
 
+    def _refine(self) -> bool:
+        """Cut the runs of the last plan finer; False where that is not possible."""
+        finer = self.values.refine((self.runs[r], steps) for r, steps in self.chosen.items())
+        if finer:
+            self._build()
+        return finer
+
     def _solve(self, aim: float, seconds: float) -> Plan:
         objective = self._share()
         if self.shape == "max":
             objective = np.append(np.zeros(self.size - 1), 1.0)
-        gain = self.weights @ self.effect
+        gain = self.gain
         short = tighten = 0.0  # what rounding to whole unknowns took, to be asked for on top
         bound = -np.inf
         for _ in range(TRIES):
@@ -353,7 +202,7 @@ class Program:
             if result.x is None:
                 return Plan(None, bound, "stopped")
             x_new = self._row(result.x)
-            missing = aim - self.margin - float((x_new - self.x)[0].numpy() @ self.weights)
+            missing = aim - float(self.terms.margin(x_new))
             broken = float(self.problem.violation(self.x, x_new)[0])
             if missing <= 0 and broken <= 0:
                 return Plan(x_new[0], bound, "optimal" if result.status == 0 else "stopped")
@@ -363,7 +212,7 @@ class Program:
 
     def highest(self, seconds: float) -> float:
         """A bound on the margin of every row that keeps the rules; -inf where no row keeps them."""
-        gain = self.weights @ self.effect
+        gain = self.gain
         scale = SCALE / max(1e-12, float(np.abs(gain).max(initial=0.0)))
         result = self._milp(-scale * gain, *self._rules(-1e-6), seconds)
         if result.status == 2:
@@ -404,32 +253,3 @@ class Program:
             else:
                 x_new += torch.from_numpy(run.start)
         return x_new
-
-
-def _straight(at: np.ndarray, costs: np.ndarray, cuts: np.ndarray, error: float) -> list[int]:
-    """Cut a curve, costs over places `at`, into runs: starts of the runs and the number of places.
-
-    A run goes on up to the next one's start; over both, the straight line errs by at most `error`.
-    """
-    fixed = [0, *np.searchsorted(at, cuts).tolist()]
-    ends: list[int] = []
-    for a, b in zip(fixed, [*fixed[1:], len(at)]):
-        ends += _split(at, costs, a, min(b, len(at) - 1), error)
-    return sorted(set(ends) | {len(at)})
-
-
-def _split(at: np.ndarray, costs: np.ndarray, a: int, b: int, error: float) -> Sequence[int]:
-    """Starts of runs between places a and b, by halving at the worst point."""
-    starts, todo = [], [(a, b)]
-    while todo:
-        a, b = todo.pop()
-        starts.append(a)
-        if b - a < 2:
-            continue
-        line = costs[a] + (costs[b] - costs[a]) * (at[a : b + 1] - at[a]) / (at[b] - at[a])
-        off = np.abs(costs[a : b + 1] - line)
-        worst = int(off.argmax())
-        if off[worst] > error:
-            starts.pop()
-            todo += [(a, a + worst), (a + worst, b)]
-    return starts

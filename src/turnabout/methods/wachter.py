@@ -25,7 +25,8 @@ class Wachter(Method):
     libraries (RGD): after each round it is raised when the round met an accepted point and lowered (never below
     zero) when it did not,                                                          (2)
 
-    and the cheapest accepted point met on the way, rounded to legal values, is kept. Where the published code
+    and the cheapest accepted point met on the way, rounded to legal values, is kept. Whoever has no plan yet starts the
+    next round elsewhere. Where the published code
     rounds inside the gradient (so that categories can never move) or lowers lam until it rewards distance, this
     one does neither.
 
@@ -51,7 +52,7 @@ class Wachter(Method):
         lam: float = 0.5,
         kappa: float = 0.05,
         lr: float = 0.05,
-        steps: int = 80,
+        steps: int = 50,
         rounds: int = 4,
         patience: int = 10,
     ):
@@ -64,7 +65,7 @@ class Wachter(Method):
 
     @classmethod
     def small(cls) -> Self:
-        return cls(steps=60, rounds=3)
+        return cls(steps=40, rounds=3)
 
     def _search(self, x: Tensor) -> Proposal:
         best = torch.full((len(x), 2, x.shape[1]), torch.nan, dtype=x.dtype, device=x.device)  # accepted, else furthest
@@ -73,8 +74,9 @@ class Wachter(Method):
         lam = torch.full_like(best_cost, self.lam)
         upper = torch.full_like(best_cost, torch.inf)  # smallest lam that failed
         lower = torch.zeros_like(best_cost)  # largest lam that succeeded
-        for _ in range(max(1, self.rounds)):
-            hit = self._descend(x, lam, best, best_cost, best_margin)
+        for i in range(max(1, self.rounds)):
+            start = x if i == 0 else torch.where(torch.isfinite(best_cost).unsqueeze(1), x, self._elsewhere(x, i))
+            hit = self._descend(x, start, lam, best, best_cost, best_margin)
             lower = torch.where(hit, torch.maximum(lower, lam), lower)
             upper = torch.where(hit, upper, torch.minimum(upper, lam))
             grown = torch.where(torch.isfinite(upper), (lower + upper) / 2, lam * 4)
@@ -84,11 +86,19 @@ class Wachter(Method):
                 break
         return Proposal(best)
 
-    def _descend(self, x: Tensor, lam: Tensor, best: Tensor, best_cost: Tensor, best_margin: Tensor) -> Tensor:
-        """One round of (1) from x for everyone; updates the best rows in place, returns (n,) who was accepted."""
+    def _elsewhere(self, x: Tensor, i: int) -> Tensor:
+        """A reachable point for each person, by the same draws for all; where she goes on who has no plan yet."""
+        lo, hi = self.problem_.bounds(x)
+        share = torch.as_tensor(self.run.rng("start", i).random(x.shape[1]), dtype=x.dtype, device=x.device)
+        return self.problem_.relax(x, lo + share * (hi - lo))
+
+    def _descend(
+        self, x: Tensor, start: Tensor, lam: Tensor, best: Tensor, best_cost: Tensor, best_margin: Tensor
+    ) -> Tensor:
+        """One round of (1) for everyone; updates the best rows in place, returns (n,) who was accepted."""
         f, c = self.problem_.model.margin, self.problem_.cost
         hit = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-        x_new, adam = x.clone(), Adam(self.lr)
+        x_new, adam = start.clone(), Adam(self.lr)
         for step in range(1, self.steps + 1):
             x_new = x_new.requires_grad_()
             loss = (self.kappa - f(x_new)).clamp(min=0) + lam * c(x, x_new)  # (1)

@@ -15,6 +15,7 @@ from turnabout.schema import Schema
 from turnabout.typing import Tensor
 
 BACKGROUND_ROWS = 2000
+BOUNDARY_ROWS = 512
 
 
 def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> list[tuple[Tensor, pd.DataFrame]]:
@@ -41,6 +42,19 @@ def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> lis
         pairs.append((x, table))
         break
     return pairs
+
+
+def boundary_sample(model: Model) -> list[tuple[Tensor, pd.DataFrame]]:
+    """The random legal rows nearest to the boundary of a compiled form, where a small difference shows; pairs."""
+    x = random_rows(model.schema, 16 * BOUNDARY_ROWS, missing=False)
+    with torch.no_grad():
+        nearest = model.margin(x).abs().argsort()[:BOUNDARY_ROWS]
+    table = model.schema.decode(x[nearest])
+    try:
+        model.judge(table)
+    except (ModelError, SchemaError):
+        return []
+    return [(x[nearest], table)]
 
 
 def disagreement(model: Model, pairs: list[tuple[Tensor, pd.DataFrame]], tolerance: float) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -54,6 +55,61 @@ class Linear(Protocol):
     bias: float
 
 
+@dataclass(frozen=True)
+class Terms:
+    """A margin in which every feature acts on its own: straight lines, and bends at knots.
+
+        margin(x) = bias + x @ weights + relu(x[columns] - knots) @ slopes                                  (1)
+
+    weights (d,); columns, knots and slopes (m,): a column may have several knots, or none.
+    """
+
+    weights: Tensor
+    bias: float
+    columns: Tensor
+    knots: Tensor
+    slopes: Tensor
+
+    @classmethod
+    def straight(cls, weights: Tensor, bias: float) -> Terms:
+        """Terms without knots."""
+        none = weights.new_zeros(0)
+        return cls(weights, bias, none.long(), none, none)
+
+    def margin(self, x: Tensor) -> Tensor:
+        """(..., d) -> (...)."""
+        straight = x @ self.weights + self.bias
+        if not len(self.knots):
+            return straight
+        return straight + torch.relu(x[..., self.columns] - self.knots) @ self.slopes  # (1)
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """(..., d) -> (..., d); at a knot, the slope below it."""
+        slope = self.weights.expand_as(x).clone()
+        if len(self.knots):
+            bent = (x[..., self.columns] > self.knots).to(x.dtype) * self.slopes
+            slope.index_add_(-1, self.columns, bent)
+        return slope
+
+    def term(self, column: int, values: Tensor) -> Tensor:
+        """What one column adds to the margin at some values, (...) -> (...)."""
+        own = self.columns == column
+        bent = torch.relu(values.unsqueeze(-1) - self.knots[own]) @ self.slopes[own]
+        return self.weights[column] * values + bent
+
+    def to(self, device: str | torch.device) -> Terms:
+        """The same terms on a device."""
+        moved = (part.to(device) for part in (self.columns, self.knots, self.slopes))
+        return Terms(self.weights.to(device), self.bias, *moved)
+
+
+@runtime_checkable
+class Additive(Protocol):
+    """The margin is a sum of one curve for each feature. A linear model offers this too: its curves are straight."""
+
+    terms: Terms
+
+
 @runtime_checkable
 class ReluNet(Protocol):
     """The margin is the single output of `layers`, with a ReLU between each two of them."""
@@ -68,7 +124,7 @@ class Trees(Protocol):
     forest: Forest
 
 
-CAPABILITIES: tuple[type, ...] = (Differentiable, Linear, ReluNet, Trees)
+CAPABILITIES: tuple[type, ...] = (Differentiable, Linear, Additive, ReluNet, Trees)
 
 
 class Model:
@@ -127,5 +183,6 @@ class Model:
         """Move the tensors of the compiled form; called on a fresh shallow copy."""
 
     def __repr__(self) -> str:
-        offers = ", ".join(capability.__name__ for capability in self.capabilities) or "judged only"
+        offered = [c for c in self.capabilities if c is not Additive or not isinstance(self, Linear)]  # linear says it
+        offers = ", ".join(capability.__name__ for capability in offered) or "judged only"
         return f"{type(self).__name__}({self._judge.title}; {offers}; yes when {self._judge.rule})"

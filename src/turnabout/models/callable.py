@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,24 +11,33 @@ import pandas as pd
 from turnabout.errors import ModelError
 from turnabout.models.base import Model, Scale
 from turnabout.models.decision import InRange, settle
-from turnabout.models.original import call_failed
+from turnabout.models.original import as_category, call_failed, categorical_dtypes
 from turnabout.schema import Schema
 
 _SLACK = 1e-9  # rounding by which a probability may leave [0, 1]
 
 
 class FunctionJudge:
-    """Margins of raw rows from one call of a function: P(yes) - threshold, or the distance into a range."""
+    """Margins of raw rows from one call of a function: P(yes) - threshold, or the distance into a range.
+
+    Columns in `dtypes` are handed over as these pandas categoricals.
+    """
 
     noise = 1e-12
 
     def __init__(
-        self, function: Callable[[pd.DataFrame], Any], schema: Schema, threshold: float, target: InRange | None
+        self,
+        function: Callable[[pd.DataFrame], Any],
+        schema: Schema,
+        threshold: float,
+        target: InRange | None,
+        dtypes: Mapping[str, pd.CategoricalDtype],
     ):
         self.function = function
         self.schema = schema
         self.threshold = threshold
         self.target = target
+        self.dtypes = dict(dtypes)
         name = getattr(function, "__name__", type(function).__name__)
         self.title = f"function {name}"
 
@@ -45,6 +54,8 @@ class FunctionJudge:
         if n == 0:
             return np.empty(0)
         frame = self.schema.table(table).copy()
+        for column, dtype in self.dtypes.items():
+            frame[column] = as_category(frame[column], dtype)
         try:
             out = self.function(frame)
             if hasattr(out, "detach"):
@@ -80,6 +91,7 @@ def wrap_function(
     threshold: float | None,
     target: object,
     target_range: object,
+    background: pd.DataFrame | None,
 ) -> Model:
     """A function of raw rows; it can be asked and nothing more."""
     if target is not None:
@@ -89,5 +101,18 @@ def wrap_function(
     if target_range is not None and threshold is not None:
         raise ModelError("threshold and target_range exclude each other.", hint="give one of them.")
     in_range = None if target_range is None else InRange.of(target_range)
-    judge = FunctionJudge(function, schema, 0.5 if threshold is None else threshold, in_range)
+    dtypes = _dtypes(schema, background)
+    judge = FunctionJudge(function, schema, 0.5 if threshold is None else threshold, in_range, dtypes)
     return Model(schema, judge, ("not compiled: a function can only be asked.",))
+
+
+def _dtypes(schema: Schema, background: pd.DataFrame | None) -> dict[str, pd.CategoricalDtype]:
+    """The background's categoricals; levels that only the schema has come last, so that codes stay what they are."""
+    out = {}
+    for name, dtype in categorical_dtypes(background, schema.names).items():
+        levels = getattr(schema[name], "levels", None)
+        if levels is not None:  # a number may leave the values that the background happens to hold
+            categories = dtype.categories.tolist()
+            more = [level for level in levels if level not in categories]
+            out[name] = pd.CategoricalDtype([*categories, *more], dtype.ordered) if more else dtype
+    return out

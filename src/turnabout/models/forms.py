@@ -6,7 +6,7 @@ import copy
 
 import torch
 
-from turnabout.models.base import Judge, Model
+from turnabout.models.base import Judge, Model, Terms
 from turnabout.models.decision import Decision
 from turnabout.schema import Schema
 from turnabout.typing import Tensor
@@ -53,6 +53,11 @@ class LinearModel(Model):
         self.weights = weights
         self.bias = bias
 
+    @property
+    def terms(self) -> Terms:
+        """The margin as a sum over features, all straight."""
+        return Terms.straight(self.weights, self.bias)
+
     def margin(self, x: Tensor) -> Tensor:
         return x.to(torch.float64) @ self.weights + self.bias
 
@@ -62,6 +67,39 @@ class LinearModel(Model):
 
     def _move(self, device: torch.device) -> None:
         self.weights = self.weights.to(device)
+
+
+class AdditiveModel(Model):
+    """A model whose margin is a sum of one bent curve for each feature; also a net of two layers."""
+
+    compiled = True
+
+    def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...], terms: Terms):
+        super().__init__(schema, judge, notes)
+        self.terms = terms
+
+    @property
+    def layers(self) -> Layers:
+        """The margin as a ReLU net: its straight part and the bends, then their sum."""
+        terms = self.terms
+        d, m = len(terms.weights), len(terms.knots)
+        pick = terms.weights.new_zeros(m, d)
+        pick[torch.arange(m, device=pick.device), terms.columns] = 1.0
+        bias = terms.weights.new_tensor([terms.bias])
+        both = torch.stack([terms.weights, -terms.weights])
+        first = torch.cat([both, pick]), torch.cat([bias, -bias, -terms.knots])
+        ends = terms.weights.new_tensor([1.0, -1.0])  # u = relu(u) - relu(-u)
+        return first, (torch.cat([ends, terms.slopes]).unsqueeze(0), torch.zeros_like(bias))
+
+    def margin(self, x: Tensor) -> Tensor:
+        return self.terms.margin(x.to(torch.float64))
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """Derivative of the margin, (n, d) -> (n, d)."""
+        return self.terms.gradient(x.to(torch.float64))
+
+    def _move(self, device: torch.device) -> None:
+        self.terms = self.terms.to(device)
 
 
 class ReluModel(Model):
@@ -127,6 +165,18 @@ def layered_model(schema: Schema, judge: Judge, notes: tuple[str, ...], layers: 
     if len(closed) == 1:
         return LinearModel(schema, judge, notes, closed[0][0][0], float(closed[0][1]))
     return ReluModel(schema, judge, notes, closed)
+
+
+def additive_model(schema: Schema, judge: Judge, notes: tuple[str, ...], terms: Terms) -> Model:
+    """The most capable form for a sum over features: linear if no feature bends. Notes tell which do."""
+    size = torch.cat([terms.weights, terms.slopes]).abs().max()
+    bends = terms.slopes.abs() > 1e-13 * size  # else a straight line, but for rounding errors
+    if not bends.any():
+        return LinearModel(schema, judge, notes, terms.weights, terms.bias)
+    columns, knots, slopes = terms.columns[bends], terms.knots[bends], terms.slopes[bends]
+    bent = ", ".join(dict.fromkeys(schema.names[int(schema.feature_of[c])] for c in columns))
+    note = f"the levels of {bent} do not act in equal steps: the margin bends there, each feature still on its own."
+    return AdditiveModel(schema, judge, (*notes, note), Terms(terms.weights, terms.bias, columns, knots, slopes))
 
 
 def _gradient(model: Model, x: Tensor) -> Tensor:

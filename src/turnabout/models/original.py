@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from turnabout.errors import ModelError
 from turnabout.models.base import Scale
 from turnabout.models.decision import TIE, Ask, ClassDecision, Decision, settle
 from turnabout.schema import Schema, as_frame
+
+_LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn")
+_CUT_OFFS = ("TunedThresholdClassifierCV", "FixedThresholdClassifier")
 
 
 def call_failed(error: Exception, rows: int) -> ModelError:
@@ -57,7 +61,7 @@ class Estimator:
             wanted = self.dtypes.get(name)
             if wanted is not None:
                 if dtype != wanted:
-                    frame[name] = _as_category(frame[name], wanted)
+                    frame[name] = as_category(frame[name], wanted)
             elif name in self._named and dtype.kind == "f":  # nothing but missing cells, read as numbers
                 frame[name] = frame[name].astype(object)
             elif dtype.kind == "O" and isinstance(dtype, np.dtype):
@@ -84,15 +88,24 @@ class Estimator:
 class EstimatorJudge:
     """Margins of raw rows from one plain call of a fitted estimator.
 
-    The sign is the estimator's own: P(yes) >= threshold in its own precision, or, without a threshold, its own
+    The sign is the estimator's own: P(yes) >= threshold in its own precision, or, with `own_predict`, its own
     predict, which is asked again only for rows nearer than TIE to the boundary (or for all, with `always_predict`).
     """
 
-    def __init__(self, original: Estimator, decision: Decision, title: str, noise: float, always_predict: bool = False):
+    def __init__(
+        self,
+        original: Estimator,
+        decision: Decision,
+        title: str,
+        noise: float,
+        own_predict: bool = False,
+        always_predict: bool = False,
+    ):
         self.original = original
         self.decision = decision
         self.title = title
         self.noise = noise
+        self.own_predict = own_predict and isinstance(decision, ClassDecision)
         self.always_predict = always_predict
 
     @property
@@ -101,7 +114,10 @@ class EstimatorJudge:
 
     @property
     def rule(self) -> str:
-        return self.decision.rule
+        decision = self.decision
+        if self.own_predict and self.always_predict and isinstance(decision, ClassDecision):
+            return f"predict is {decision.labels[decision.yes]!r}"
+        return decision.rule
 
     def __call__(self, table: pd.DataFrame) -> np.ndarray:
         if len(table) == 0:
@@ -109,18 +125,12 @@ class EstimatorJudge:
         out = self.original.ask(self.decision.ask, table)
         self._check_shape(out, len(table))
         margin = self.decision.margins(out)
-        if self.own_predict:
+        if self.own_predict and self.decision.ask != "predict":
             near = np.full(len(margin), True) if self.always_predict else np.abs(margin) <= TIE
             if near.any():
                 yes = self.decision.is_yes(self.original.ask("predict", table[near]))  # type: ignore[attr-defined]
                 margin[near] = settle(margin[near], yes)
         return margin
-
-    @property
-    def own_predict(self) -> bool:
-        """Whether ties are settled by the estimator's own predict."""
-        decision = self.decision
-        return isinstance(decision, ClassDecision) and getattr(decision, "threshold", None) is None
 
     def _check_shape(self, out: np.ndarray, n: int) -> None:
         decision = self.decision
@@ -137,11 +147,99 @@ class EstimatorJudge:
             )
 
 
-def _all_levels(feature: Any, types: tuple[type, ...], but: type | tuple[type, ...] = ()) -> bool:
-    return all(isinstance(level, types) and not isinstance(level, but) for level in getattr(feature, "levels", ()))
+@dataclass(frozen=True)
+class CutOff:
+    """The cut-off by which a threshold classifier of scikit-learn predicts its positive class: P(positive) >= value."""
+
+    value: float
+    positive: object
+    found_by: str
 
 
-def _as_category(column: pd.Series, dtype: Any) -> pd.Series:
+def look_through(estimator: Any) -> tuple[Any, CutOff | None]:
+    """The estimator inside parameter searches and threshold classifiers, and the cut-off of the outermost of these."""
+    cut_off: CutOff | None = None
+    while True:
+        name = type(estimator).__name__
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif name == "FrozenEstimator":
+            estimator = estimator.estimator
+        elif name in _CUT_OFFS and (found := _read_cut_off(estimator)) is not None:
+            cut_off = cut_off or found
+            estimator = _inner(estimator)
+        else:
+            return estimator, cut_off
+
+
+def has_library_predict(estimator: Any, ask: Ask, outermost: bool = True) -> bool:
+    """Whether predict and the scores that are asked come from a library, where the one follows the other.
+
+    Searches, Pipelines and the like pass predict on, so what they hold is looked at too. A threshold classifier does
+    not: its predict follows the probabilities of what it holds, by a cut-off that must be known to `look_through`.
+    """
+    name = type(estimator).__name__
+    if name in _CUT_OFFS:
+        return outermost and _is_library(estimator, "predict") and _read_cut_off(estimator) is not None
+    if not all(_is_library(estimator, method) for method in ("predict", ask)):
+        return False
+    if hasattr(estimator, "best_estimator_"):
+        return has_library_predict(estimator.best_estimator_, ask, outermost)
+    if name == "FrozenEstimator":
+        return has_library_predict(estimator.estimator, ask, outermost)
+    held = [getattr(estimator, part, None) for part in ("estimator_", "final_estimator_")]
+    if name == "Pipeline" and (steps := getattr(estimator, "steps", None)):
+        held.append(steps[-1][1])
+    return all(has_library_predict(inner, ask, outermost=False) for inner in held if hasattr(inner, "predict"))
+
+
+def _is_library(estimator: Any, method: str) -> bool:
+    """Whether the class that defines a method is a library's, and the instance does not hide it."""
+    if method in getattr(estimator, "__dict__", {}):
+        return False
+    for base in type(estimator).__mro__:
+        if method in vars(base):
+            return base.__module__.split(".")[0] in _LIBRARIES
+    is_theirs = type(estimator).__module__.split(".")[0] in _LIBRARIES  # FrozenEstimator passes on by __getattr__
+    return is_theirs or not hasattr(estimator, method)
+
+
+def _inner(estimator: Any) -> Any:
+    """What a threshold classifier asks: a fitted copy, or what it was given, fitted before."""
+    return getattr(estimator, "estimator_", estimator.estimator)
+
+
+def _read_cut_off(estimator: Any) -> CutOff | None:
+    """The cut-off of a threshold classifier on probabilities; None if it is on scores, or not to be found."""
+    inner = _inner(estimator)
+    if estimator.response_method == "decision_function" or not hasattr(inner, "predict_proba"):
+        return None
+    try:
+        if type(estimator).__name__ == "FixedThresholdClassifier":
+            value, positive = estimator.threshold, estimator.pos_label
+        else:
+            value, positive = estimator.best_threshold_, estimator._curve_scorer._get_pos_label()
+        if positive is None:
+            positive = estimator.classes_[-1]
+    except AttributeError:  # not fitted, or another release
+        return None
+    return CutOff(0.5 if isinstance(value, str) else float(value), positive, type(estimator).__name__)
+
+
+def categorical_dtypes(table: pd.DataFrame | None, names: Iterable[str]) -> dict[str, pd.CategoricalDtype]:
+    """The pandas categoricals among some columns of a table."""
+    if table is None:
+        return {}
+    found = {name: table[name].dtype for name in names if name in table.columns}
+    return {name: dtype for name, dtype in found.items() if isinstance(dtype, pd.CategoricalDtype)}
+
+
+def as_category(column: pd.Series, dtype: Any) -> pd.Series:
+    """A column with its cells as they are and this type; cells that are no category of it become missing."""
     if isinstance(dtype, pd.CategoricalDtype) and isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.set_categories(dtype.categories, ordered=dtype.ordered)
     return column.astype(dtype)
+
+
+def _all_levels(feature: Any, types: tuple[type, ...], but: type | tuple[type, ...] = ()) -> bool:
+    return all(isinstance(level, types) and not isinstance(level, but) for level in getattr(feature, "levels", ()))

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.models.base import Model
+from turnabout.models.base import Model, Terms
 from turnabout.models.decision import Decision
-from turnabout.models.forms import LayeredScores, Layers, SmoothModel, layered_model
+from turnabout.models.forms import LayeredScores, Layers, SmoothModel, additive_model, close_layers, layered_model
 from turnabout.models.original import Estimator, EstimatorJudge
 from turnabout.models.probe import CannotCompile, Preprocessing, fit_preprocessing
 from turnabout.models.trees import compile_trees
@@ -160,14 +160,16 @@ def compile_estimator(
     decision: Decision = judge.decision
     kind = "a linear model" if len(layers) == 1 else f"a net of {len(layers)} layers ({activation})"
     notes = (*notes, f"compiled: {stages.title}, {kind} on {schema.d} encoded columns.")
+    if activation == "identity":
+        layers, activation = (_collapse(layers),), "relu"
+    if len(layers) == 1 and (closed := close_layers(layers, decision)) is not None:
+        return additive_model(schema, judge, notes, _terms(found, *closed[0]))
     if len(found.knots):
         bent = ", ".join(dict.fromkeys(schema.names[int(schema.feature_of[c])] for c in found.columns))
         notes = (
             *notes,
             f"the levels of {bent} do not act in equal steps, so the margin bends there; as a Category it would not.",
         )
-    if activation == "identity":
-        layers, activation = (_collapse(layers),), "relu"
     if activation == "relu":
         return layered_model(schema, judge, notes, _fold(found, layers), decision)
     if not len(found.knots):
@@ -199,6 +201,12 @@ def _collapse(layers: Layers) -> tuple[Tensor, Tensor]:
     for w, b in layers[1:]:
         weight, bias = w @ weight, w @ bias + b
     return weight, bias
+
+
+def _terms(found: Preprocessing, weight: Tensor, bias: Tensor) -> Terms:
+    """One output (1, p) of the estimator's inputs, as a sum over features."""
+    c = weight[0]
+    return Terms(c @ found.a, float(c @ found.a0 + bias), found.columns, found.knots, c @ found.v)
 
 
 def _fold(found: Preprocessing, layers: Layers) -> Layers:

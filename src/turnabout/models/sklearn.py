@@ -12,14 +12,22 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import ModelError
-from turnabout.models.agreement import disagreement, sample
+from turnabout.models.agreement import boundary_sample, disagreement, sample
 from turnabout.models.base import Model, Scale
-from turnabout.models.decision import ByLabel, ByProbability, ByScore, Decision, InRange
-from turnabout.models.original import Estimator, EstimatorJudge
+from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDecision, Decision, InRange
+from turnabout.models.original import (
+    CutOff,
+    Estimator,
+    EstimatorJudge,
+    categorical_dtypes,
+    has_library_predict,
+    look_through,
+)
 from turnabout.models.pipeline import Stages, compile_estimator, unstack
 from turnabout.models.probe import CannotCompile, positions
 from turnabout.schema import Schema
 
+_OVERRIDDEN = "predict is not the library's own and may not follow the scores"
 _FLOAT32 = ("xgboost", "catboost", "torch", "skorch")
 _LOG_ODDS = {
     "LogisticRegression",
@@ -63,23 +71,25 @@ def wrap_estimator(
             hint="wrap an XGBClassifier or LGBMClassifier, or a function table -> P(yes).",
         )
     notes: list[str] = []
-    estimator, threshold = _unwrap(estimator, threshold, notes)
-    _check_fitted(estimator)
-    stages = unstack(estimator)
-    decision = _decide(estimator, stages, threshold, target, target_range, notes)
-    original = _original(estimator, stages, schema, background, notes)
-    noise = _noise(stages, decision)
-    judge = EstimatorJudge(original, decision, stages.title, noise)
+    inner, cut_off = look_through(estimator)
+    _check_fitted(inner)
+    stages = unstack(inner)
+    decision = _decide(estimator, stages, threshold, target, target_range, cut_off, notes)
+    original = _original(estimator, inner, stages, schema, background, notes)
+    judge = EstimatorJudge(original, decision, stages.title, _noise(stages, decision), own_predict=threshold is None)
     pairs = sample(schema, background, judge)
-    if judge.own_predict and pairs and not _signs_agree(judge, pairs):
-        notes.append("predict does not follow the model's own scores, so it is asked about every row.")
-        judge = EstimatorJudge(original, decision, stages.title, noise, always_predict=True)
+    doubt = _doubt(estimator, judge, cut_off, pairs)
+    if doubt:
+        notes.append(f"{doubt}, so it is asked about every row.")
+        judge.always_predict = True
     try:
-        if judge.always_predict:
-            raise CannotCompile("its predict does not follow its scores")
+        if doubt and doubt != _OVERRIDDEN:
+            raise CannotCompile(doubt)
         if not pairs:
             raise CannotCompile("there are no rows to check a compiled form on; pass background=")
         model = compile_estimator(schema, judge, tuple(notes), stages, pairs)
+        if doubt:
+            pairs = [*pairs, *boundary_sample(model)]
         worst = disagreement(model, pairs, 1e-4 if _is_float32(stages) else 1e-6)
         if worst:
             raise CannotCompile(worst)
@@ -90,23 +100,16 @@ def wrap_estimator(
     return model
 
 
-def _unwrap(estimator: Any, threshold: float | None, notes: list[str]) -> tuple[Any, float | None]:
-    """Look through parameter searches and tuned thresholds to the estimator that answers."""
-    while True:
-        name = type(estimator).__name__
-        if hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif name in ("TunedThresholdClassifierCV", "FixedThresholdClassifier") and hasattr(estimator, "estimator_"):
-            own = getattr(estimator, "best_threshold_", getattr(estimator, "threshold", 0.5))
-            by_score = getattr(estimator, "response_method", "auto") == "decision_function"
-            if by_score or getattr(estimator, "pos_label", None) or not hasattr(estimator.estimator_, "predict_proba"):
-                return estimator, threshold
-            if threshold is None:
-                threshold = 0.5 if isinstance(own, str) else float(own)
-                notes.append(f"the cut-off {threshold:g} is the one {name} found.")
-            estimator = estimator.estimator_
-        else:
-            return estimator, threshold
+def _doubt(estimator: Any, judge: EstimatorJudge, cut_off: CutOff | None, pairs: list[Any]) -> str | None:
+    """Why predict may differ from the sign of the margin, or None if it need only be asked about ties."""
+    decision = judge.decision
+    if not judge.own_predict or not isinstance(decision, ClassDecision):
+        return None
+    if not has_library_predict(estimator, decision.ask):
+        return _OVERRIDDEN
+    if cut_off is not None and cut_off.positive != decision.labels[decision.yes]:
+        return f"predict follows a cut-off of P({cut_off.positive}), which is not the yes"
+    return None if _signs_agree(judge, pairs) else "predict does not follow the model's own scores"
 
 
 def _check_fitted(estimator: Any) -> None:
@@ -136,10 +139,16 @@ def _check_fitted(estimator: Any) -> None:
 
 
 def _decide(
-    estimator: Any, stages: Stages, threshold: float | None, target: object, target_range: object, notes: list[str]
+    estimator: Any,
+    stages: Stages,
+    threshold: float | None,
+    target: object,
+    target_range: object,
+    cut_off: CutOff | None,
+    notes: list[str],
 ) -> Decision:
     """Which output is the yes, and on which scale it is measured."""
-    classes = getattr(estimator, "classes_", None)
+    classes = getattr(estimator, "classes_", getattr(stages.final, "classes_", None))
     if classes is None and hasattr(estimator, "predict_proba"):
         classes = np.array([0, 1])
         notes.append("it has no classes_: the second column of its predict_proba is taken for P(yes).")
@@ -173,6 +182,11 @@ def _decide(
                 hint="leave threshold at None, or calibrate it first: CalibratedClassifierCV(estimator).fit(...).",
             )
         return ByScore("score", labels, yes) if has_score else ByLabel("probability", labels, yes)
+    if threshold is None and cut_off is not None:
+        if cut_off.positive == labels[yes]:
+            notes.append(f"the cut-off {cut_off.value:g} is the one {cut_off.found_by} found.")
+            return ByProbability(scale, labels, yes, cut_off.value)
+        return ByProbability(scale, labels, yes, 1.0 - cut_off.value)
     if threshold is None and has_score:
         if scale == "log-odds" and name in _SCORE_IS_LOG_ODDS:
             return ByScore("log-odds", labels, yes)
@@ -210,11 +224,13 @@ def _noise(stages: Stages, decision: Decision) -> float:
 
 
 def _original(
-    estimator: Any, stages: Stages, schema: Schema, background: pd.DataFrame | None, notes: list[str]
+    estimator: Any, inner: Any, stages: Stages, schema: Schema, background: pd.DataFrame | None, notes: list[str]
 ) -> Estimator:
-    """The estimator with the columns, container and column types it wants."""
-    names = _feature_names(estimator)
+    """The estimator with the columns, container and column types that what is inside it wants."""
+    names = _feature_names(inner)
     if names is not None:
+        if _is_lightgbm(stages):
+            names = tuple(_spaced(name, schema) for name in names)
         if absent := [name for name in names if name not in schema.names]:
             raise ModelError(
                 f"{stages.title} wants the column '{absent[0]}', which the schema does not have.",
@@ -223,7 +239,7 @@ def _original(
         if unused := [name for name in schema.names if name not in names]:
             notes.append(f"the model does not look at {', '.join(unused)}.")
         return Estimator(estimator, schema, names, False, _dtypes(stages, schema, names, background))
-    count = getattr(estimator, "n_features_in_", None)
+    count = getattr(inner, "n_features_in_", None)
     if count is not None and count != len(schema):
         raise ModelError(
             f"{stages.title} was fitted on {count} columns without names, and the schema has {len(schema)}.",
@@ -258,16 +274,28 @@ def _feature_names(estimator: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 
 
+def _is_lightgbm(stages: Stages) -> bool:
+    """Whether column names come from LightGBM, itself or inside a CalibratedClassifierCV and the like."""
+    held = getattr(stages.final, "estimator", None)
+    return not stages.transforms and "lightgbm" in (stages.library, unstack(held).library)
+
+
+def _spaced(name: str, schema: Schema) -> str:
+    """The schema's name of a column for which LightGBM, which writes underscores for spaces, has another."""
+    candidates = [own for own in schema.names if own.replace(" ", "_") == name]
+    if len(candidates) > 1:
+        raise ModelError(
+            f"LightGBM's column '{name}' could be {' or '.join(map(repr, candidates))}.",
+            hint="rename one of them, and fit again: LightGBM writes underscores for spaces.",
+        )
+    return candidates[0] if candidates else name
+
+
 def _dtypes(
     stages: Stages, schema: Schema, names: tuple[str, ...], background: pd.DataFrame | None
 ) -> dict[str, pd.CategoricalDtype]:
     """Columns that must arrive as pandas categoricals, with their categories in the order of training."""
-    out: dict[str, pd.CategoricalDtype] = {}
-    if background is not None:
-        for name in names:
-            dtype = background[name].dtype if name in background.columns else None
-            if isinstance(dtype, pd.CategoricalDtype):
-                out[name] = dtype
+    out = categorical_dtypes(background, names)
     if stages.transforms:
         return out
     if stages.library == "lightgbm":

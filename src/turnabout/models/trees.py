@@ -16,10 +16,13 @@ import torch
 
 from turnabout.models.base import Model
 from turnabout.models.decision import ByProbability, ByScore, ClassDecision, Decision, InRange, logit
-from turnabout.models.forest import Floats, Forest, Input, compile_forest
+from turnabout.models.encoded_cuts import Floats
+from turnabout.models.forest import Forest
+from turnabout.models.forest_compile import Input, compile_forest
 from turnabout.models.original import EstimatorJudge
+from turnabout.models.parsers import parse
+from turnabout.models.parsers.raw import NotCompilable, RawForest
 from turnabout.models.probe import CannotCompile, Probes, probes
-from turnabout.models.tree_parsers import NotCompilable, RawForest, parse
 from turnabout.schema import Number, Schema
 from turnabout.typing import Tensor
 

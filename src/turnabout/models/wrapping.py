@@ -29,7 +29,8 @@ def wrap(
 
     What it is made of is looked at once. Linear models, ReLU nets and trees, bare or behind preprocessing that acts
     on one feature at a time, get a compiled form; it is compared with the original here, and is not used if the two
-    disagree. `model.notes` tells what was found. `model.judge` always asks the original.
+    disagree. `model.notes` tells what was found. `model.judge` always asks the original. A model that is wrapped
+    already comes back as it is; it takes no further arguments.
 
     Parameters
     ----------
@@ -44,6 +45,8 @@ def wrap(
     output : whether a torch module returns a "logit" or a "probability"; found out by default.
     """
     if isinstance(model, Model):
+        given = {"threshold": threshold, "target": target, "target_range": target_range, "background": background}
+        _check_rewrap(model, schema, given | {"output": output})
         return model
     if not isinstance(schema, Schema):
         raise ModelError(
@@ -63,8 +66,17 @@ def wrap(
     if is_estimator(model):
         return wrap_estimator(model, schema, threshold, target, target_range, rows)
     if callable(model):
-        return wrap_function(model, schema, threshold, target, target_range)
+        return wrap_function(model, schema, threshold, target, target_range, rows)
     raise ModelError(
         f"{type(model).__name__} is not a model turnabout can ask.",
         hint="pass a fitted estimator with predict_proba, a torch module, or a function from a table to P(yes).",
     )
+
+
+def _check_rewrap(model: Model, schema: Schema, given: dict[str, object]) -> None:
+    """A wrapped model comes back as it is, so nothing may be asked of it that it is not."""
+    hint = "wrap the original model with these arguments instead."
+    if ignored := [name for name, value in given.items() if value is not None]:
+        raise ModelError(f"the model is wrapped already, so {ignored[0]}= would be ignored.", hint=hint)
+    if schema != model.schema:
+        raise ModelError("the model is wrapped already, with another schema.", hint=hint)

@@ -6,8 +6,10 @@ over whole (n, d) batches, because searches project at every step.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -15,6 +17,15 @@ from turnabout.schema.features import GRID_NOISE, Category, Feature, Scalar
 from turnabout.typing import Tensor
 
 SAME = 1e-12  # encoded difference below which a cell counts as unchanged
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Lowest and highest values (..., d) that people may reach, and which cells are missing (None: none is)."""
+
+    lo: Tensor
+    hi: Tensor
+    stuck: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,7 @@ class Projection:
     grid: Tensor  # (4, s) bottom, span, step and decimal scale of each scalar column
     group: Tensor  # (g, k) columns of each free category, padded with d
     spread: Tensor  # (d, F) 1 where a column belongs to a feature
+    _last: list[tuple[Any, int, Reach]] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
     def of(cls, features: Sequence[Feature]) -> Projection:
@@ -62,31 +74,46 @@ class Projection:
 
     def to(self, device: torch.device) -> Projection:
         """The same constants on another device."""
-        names = self.__dataclass_fields__
+        names = [name for name in self.__dataclass_fields__ if name != "_last"]
         return Projection(**{name: getattr(self, name).to(device) for name in names})
 
     def stuck(self, x: Tensor) -> Tensor:
         """(..., d) True where a cell is missing and so may not move."""
-        if (self.indicator < 0).all():
-            return torch.zeros_like(x, dtype=torch.bool)
-        return (x[..., self.indicator.clamp(min=0)] > 0.5) & (self.indicator >= 0)
+        out = torch.zeros_like(x, dtype=torch.bool)
+        columns = (self.indicator >= 0).nonzero().squeeze(1)
+        if len(columns):
+            out[..., columns] = x[..., self.indicator[columns]] > 0.5
+        return out
+
+    def reach(self, x: Tensor) -> Reach:
+        """What each person may reach; searches project onto it at every step, so the last one is remembered."""
+        if self._last:
+            last, version, found = self._last[0]
+            if last() is x and version == x._version:
+                return found
+        stuck = self.stuck(x)
+        lo = torch.where(self.falls & ~stuck, x.clamp(max=0.0), x)
+        hi = torch.where(self.rises & ~stuck, x.clamp(min=1.0), x)
+        found = Reach(lo, hi, stuck if stuck.any() else None)
+        self._last[:] = [(weakref.ref(x), x._version, found)]
+        return found
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(..., d) -> lowest and highest value of each column that each person may reach."""
-        free = ~self.stuck(x)
-        lo = torch.where(self.falls & free, x.clamp(max=0.0), x)
-        hi = torch.where(self.rises & free, x.clamp(min=1.0), x)
-        return lo, hi
+        reach = self.reach(x)
+        return reach.lo.clone(), reach.hi.clone()
 
     def relax(self, x: Tensor, x_new: Tensor) -> Tensor:
         """Clamp scalars into their bounds and put free categories onto the simplex."""
-        lo, hi = self.bounds(x)
+        reach = self.reach(x)
+        soft = torch.minimum(torch.maximum(x_new, reach.lo), reach.hi)
         if not len(self.group):
-            return torch.minimum(torch.maximum(x_new, lo), hi)
-        padded = torch.cat([x_new, x_new.new_full((*x_new.shape[:-1], 1), -torch.inf)], -1)
-        soft = torch.cat([torch.minimum(torch.maximum(x_new, lo), hi), x_new.new_zeros((*x_new.shape[:-1], 1))], -1)
+            return soft
+        padded = torch.nn.functional.pad(x_new, (0, 1), value=-torch.inf)
+        soft = torch.nn.functional.pad(soft, (0, 1))
         soft[..., self.group.flatten()] = project_simplex(padded[..., self.group]).flatten(-2)
-        return torch.where(self.stuck(x), x, soft[..., :-1])
+        soft = soft[..., :-1]
+        return soft if reach.stuck is None else torch.where(reach.stuck, x, soft)
 
     def snap(self, x: Tensor, x_new: Tensor, outward: bool) -> Tensor:
         """The person's own cell or a legal new one, everywhere."""

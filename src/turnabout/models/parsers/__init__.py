@@ -29,7 +29,8 @@ def parse(estimator: object) -> RawForest | None:
 
     Raises
     ------
-    NotCompilable : the family is known, but this member of it cannot be written as (1); ``reason`` says why.
+    NotCompilable : the family is known, but this member of it cannot be written as formula (1) of `RawForest`;
+        ``reason`` says why.
     """
     for base in type(estimator).__mro__:
         reader = _READERS.get((base.__module__.split(".")[0], base.__name__))

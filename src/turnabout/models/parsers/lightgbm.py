@@ -16,6 +16,7 @@ _IDENTITY = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")
 
 
 def read_lightgbm(estimator: Any) -> RawForest:
+    """The trees of the booster, summed or (random forests) averaged."""
     source = type(estimator).__name__
     model = estimator.booster_.dump_model()
     if getattr(estimator, "linear_tree", False) or estimator.get_params().get("linear_tree"):

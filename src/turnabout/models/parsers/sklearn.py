@@ -32,6 +32,7 @@ def _grow_sklearn(grower: Grower, tree: Any, value: NDArray[np.float64]) -> None
 
 
 def read_trees(estimator: Any) -> RawForest:
+    """A single tree, or the average of several."""
     source = type(estimator).__name__
     trees = estimator.estimators_ if hasattr(estimator, "estimators_") else [estimator]
     if estimator.n_outputs_ > 1:
@@ -59,6 +60,7 @@ def read_trees(estimator: Any) -> RawForest:
 
 
 def read_boosting(estimator: Any) -> RawForest:
+    """Gradient boosting that starts from a constant."""
     source = type(estimator).__name__
     init = estimator.init_
     if not isinstance(init, str) and type(init).__name__ not in ("DummyClassifier", "DummyRegressor"):

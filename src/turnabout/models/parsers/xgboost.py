@@ -16,6 +16,7 @@ _IDENTITY = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "r
 
 
 def read_xgboost(estimator: Any) -> RawForest:
+    """The trees up to the best iteration, with the weights of DART if it was used."""
     source = type(estimator).__name__
     missing = estimator.missing
     if missing is not None and missing == missing:
