@@ -60,7 +60,8 @@ def run(
     say(f"Answer: {answer!r}, in {answer.seconds:.2f} s.")
     summary = pd.DataFrame(list(answer.counts().items()), columns=["status", "people"])
     title, plan = one_plan(answer, problem)
-    return Showcase(answer, summary, metrics.measure(answer, problem, seed=seed), title, plan)
+    measured = metrics.measure(answer, problem, seed=seed)
+    return Showcase(answer, summary, measured[measured.n > 0], title, plan)
 
 
 def one_plan(answer: Recourse, problem: Problem) -> tuple[str, pd.DataFrame]:
