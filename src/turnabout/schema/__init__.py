@@ -1,6 +1,7 @@
 """What values exist: columns, their values, and which way each may move. Knows pandas, knows no model."""
 
-from turnabout.schema.features import Binary, Category, Feature, Number, Ordinal, Scalar
+from turnabout.schema.features import Feature, Number, Scalar
+from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.schema import Schema
 from turnabout.schema.table import as_frame
 

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import SchemaError
-from turnabout.schema.features import Binary, Category, Feature, Number, Ordinal, check_levels
+from turnabout.schema.features import Feature, Number
+from turnabout.schema.levels import Binary, Category, Ordinal, check_levels
 from turnabout.schema.schema import Schema
 from turnabout.typing import Moves
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from turnabout.schema.features import GRID_NOISE, Category, Feature, Scalar
+from turnabout.schema.features import GRID_NOISE, Feature, Scalar
+from turnabout.schema.levels import Category
 from turnabout.typing import Tensor
 
 SAME = 1e-12  # encoded difference below which a cell counts as unchanged

@@ -15,12 +15,14 @@ import pandas as pd
 import torch
 
 from turnabout.errors import SchemaError
-from turnabout.schema.features import KINDS, Category, Feature, Number
+from turnabout.schema.features import Feature, Number
+from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.projection import Projection
 from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
+KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category)}
 
 
 @dataclass(frozen=True)

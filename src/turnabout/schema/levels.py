@@ -1,0 +1,176 @@
+"""Features with named levels: Ordinal and Binary in one encoded column, Category one-hot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from turnabout.errors import SchemaError
+from turnabout.schema.features import Feature, Scalar
+from turnabout.typing import Level, Moves
+
+
+@dataclass(frozen=True)
+class Levels(Scalar):
+    """A scalar with named levels, ordered from low to high."""
+
+    name: str
+    levels: tuple[Level, ...] = (0, 1)
+    moves: Moves = "free"
+    label: str = ""
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_common()
+        object.__setattr__(self, "levels", check_levels(self.name, self.levels))
+
+    @property
+    def bottom(self) -> float:
+        return 0.0
+
+    @property
+    def span(self) -> float:
+        return float(len(self.levels) - 1)
+
+    @property
+    def unit_step(self) -> float:
+        return 1.0
+
+    @property
+    def places(self) -> int:
+        return 0
+
+    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
+        out[where, 0] = level_codes(self, self.levels, column) / self.span
+
+    def _decode_present(self, x: np.ndarray) -> np.ndarray:
+        codes = np.clip(np.rint(x[:, 0] * self.span), 0, self.span).astype(np.int64)
+        return level_array(self.levels)[codes]
+
+    def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
+        a, b = raw_codes(self.levels, own), raw_codes(self.levels, new)
+        wrong_way = {"free": np.zeros(len(a), bool), "up": b < a, "down": b > a, "fixed": a != b}[self.moves]
+        return (a != b) & (wrong_way | (a < 0) | (b < 0))
+
+
+@dataclass(frozen=True)
+class Ordinal(Levels):
+    """Named levels in an order, lowest first; every step up counts the same."""
+
+    kind: ClassVar[str] = "ordinal"
+
+
+@dataclass(frozen=True)
+class Binary(Levels):
+    """Two levels: (0, 1), (False, True), ("no", "yes")."""
+
+    kind: ClassVar[str] = "binary"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.levels) != 2:
+            raise SchemaError(
+                f"binary feature '{self.name}' has {len(self.levels)} levels.", hint="give two, or use a Category."
+            )
+
+
+@dataclass(frozen=True)
+class Category(Feature):
+    """Named levels without an order, encoded one-hot; any switch of level counts as one full change."""
+
+    kind: ClassVar[str] = "category"
+    name: str
+    levels: tuple[Level, ...] = ()
+    moves: Moves = "free"
+    label: str = ""
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_common()
+        object.__setattr__(self, "levels", check_levels(self.name, self.levels))
+        if self.moves in ("up", "down"):
+            raise SchemaError(
+                f"category '{self.name}' has moves={self.moves!r}, but its levels have no order.",
+                hint="use Ordinal(name, levels=...) with the levels from low to high, or moves='free' or 'fixed'.",
+            )
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}={level}" for level in self.levels)
+
+    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
+        out[np.flatnonzero(where), level_codes(self, self.levels, column)] = 1.0
+
+    def _decode_present(self, x: np.ndarray) -> np.ndarray:
+        return level_array(self.levels)[x[:, : len(self.levels)].argmax(1)]
+
+    def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
+        a, b = raw_codes(self.levels, own), raw_codes(self.levels, new)
+        return (a != b) & ((a < 0) | (b < 0) | (self.moves == "fixed"))
+
+
+def check_levels(name: str, levels: object) -> tuple[Level, ...]:
+    """Levels as a tuple of plain values, at least two and all different."""
+    if isinstance(levels, str) or not hasattr(levels, "__iter__"):
+        raise SchemaError(f"feature '{name}' has levels={levels!r}.", hint="give a list of levels.")
+    plain = tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
+    for level in plain:
+        if not isinstance(level, (str, int, float, bool)) or (isinstance(level, float) and not math.isfinite(level)):
+            raise SchemaError(
+                f"feature '{name}' has the level {level!r}.",
+                hint="levels are strings, numbers or booleans; for missing values set missing=True.",
+            )
+    if len(plain) < 2:
+        raise SchemaError(f"feature '{name}' has {len(plain)} level(s).", hint="give at least two levels.")
+    if len(set(plain)) < len(plain):
+        twice = next(level for i, level in enumerate(plain) if level in plain[:i])
+        raise SchemaError(f"feature '{name}' lists the level {twice!r} twice.", hint="levels must differ.")
+    return plain
+
+
+def raw_codes(levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
+    """Position of each cell among the levels; -1 for a missing cell, -2 for an unknown one."""
+    index = pd.Index(list(levels), dtype=object)
+    if isinstance(column.dtype, pd.CategoricalDtype):  # look up each category once, not each cell
+        of_category = index.get_indexer(pd.Index(column.cat.categories, dtype=object))
+        codes = np.append(of_category, -1)[column.cat.codes.to_numpy()]
+    else:
+        cells: np.ndarray = column.array.to_numpy(dtype=object, na_value=None)
+        try:
+            codes = index.get_indexer(pd.Index(cells, dtype=object))
+        except TypeError:  # a list or another thing that is no cell
+            codes = np.array([levels.index(cell) if _is_level(cell) and cell in levels else -1 for cell in cells])
+    # True and 1 are equal in Python, so a boolean column may be read through levels (0, 1): that is wanted
+    return np.where((codes < 0) & ~column.isna().to_numpy(dtype=bool), -2, codes)
+
+
+def level_codes(feature: Feature, levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
+    """Codes of present cells, or an error naming the first unknown value."""
+    codes = raw_codes(levels, column)
+    if (codes < 0).any():
+        bad = column.iloc[int((codes < 0).argmax())]
+        shown = list(levels) if len(levels) <= 12 else [*levels[:12], "..."]
+        raise SchemaError(
+            f"column '{feature.name}' holds {bad!r}, which is not one of its levels {shown}.",
+            hint=f"add it to {type(feature).__name__}({feature.name!r}, levels=...) or clean the column.",
+        )
+    return codes
+
+
+def level_array(levels: tuple[Level, ...]) -> np.ndarray:
+    """Levels as an array that indexes into plain values of their own type."""
+    if all(isinstance(v, bool) for v in levels):
+        return np.array(levels, dtype=bool)
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in levels):
+        return np.array(levels, dtype=np.int64)
+    out = np.empty(len(levels), dtype=object)
+    out[:] = levels
+    return out
+
+
+def _is_level(cell: object) -> bool:
+    return isinstance(cell, (str, int, float, bool, np.generic))
