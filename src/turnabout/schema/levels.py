@@ -135,17 +135,16 @@ def check_levels(name: str, levels: object) -> tuple[Level, ...]:
 def raw_codes(levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
     """Position of each cell among the levels; -1 for a missing cell, -2 for an unknown one."""
     index = pd.Index(list(levels), dtype=object)
-    if isinstance(column.dtype, pd.CategoricalDtype):  # look up each category once, not each cell
-        of_category = index.get_indexer(pd.Index(column.cat.categories, dtype=object))
-        codes = np.append(of_category, -1)[column.cat.codes.to_numpy()]
-    else:
-        cells: np.ndarray = column.array.to_numpy(dtype=object, na_value=None)
-        try:
-            codes = index.get_indexer(pd.Index(cells, dtype=object))
-        except TypeError:  # a list or another thing that is no cell
-            codes = np.array([levels.index(cell) if _is_level(cell) and cell in levels else -1 for cell in cells])
+    try:  # look up each different cell once
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            place, cells = column.cat.codes.to_numpy(), column.cat.categories
+        else:
+            place, cells = pd.factorize(column)
+        known = index.get_indexer(pd.Index(cells, dtype=object))
+    except TypeError:  # a list or another thing that is no cell
+        return np.array([levels.index(c) if _is_level(c) and c in levels else -2 for c in column])
     # True and 1 are equal in Python, so a boolean column may be read through levels (0, 1): that is wanted
-    return np.where((codes < 0) & ~column.isna().to_numpy(dtype=bool), -2, codes)
+    return np.append(np.where(known < 0, -2, known), -1)[place]
 
 
 def level_codes(feature: Feature, levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
