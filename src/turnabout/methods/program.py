@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
-from scipy.sparse import csr_matrix
 
 from turnabout.actions import BoundRule
 from turnabout.actions.rules import BoundAtMost, BoundCondition, BoundImplies
@@ -33,6 +31,9 @@ from turnabout.methods.runs import Runs, Shape
 from turnabout.models import Terms
 from turnabout.schema import Scalar
 from turnabout.typing import Tensor
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 ROUNDS = 24
 SCALE = 1e3  # of objective and rows, so that the solver's absolute tolerances of 1e-6 are small beside them
@@ -221,6 +222,9 @@ class Program:
         return self.margin - float(lower) / scale if lower is not None else np.inf
 
     def _milp(self, objective: np.ndarray, rows: list[np.ndarray], most: list[float], seconds: float) -> OptimizeResult:
+        from scipy.optimize import Bounds, LinearConstraint, milp  # half a second that most calls never need
+        from scipy.sparse import csr_matrix
+
         always, limits = self._structure()
         p = len(self.runs)
         upper = np.ones(self.size)
