@@ -41,7 +41,17 @@ def project_files() -> list[Path]:
 
 
 def test_import_leaves_optional_packages_alone():
-    optional = ["matplotlib", "scipy.optimize", "sklearn", "lightgbm", "xgboost", "catboost", "polars", "hypothesis", "pytest"]
+    optional = [
+        "matplotlib",
+        "scipy.optimize",
+        "sklearn",
+        "lightgbm",
+        "xgboost",
+        "catboost",
+        "polars",
+        "hypothesis",
+        "pytest",
+    ]
     code = f"import sys, turnabout; print(*[name for name in {optional} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,7 +110,7 @@ def find(
             raise typer.BadParameter(f"the background has no column {labels!r}.", param_hint="--labels")
         accepted = known.pop(labels)
     fitted = load_model(model)
-    with progress_bar("finding recourse") as progress:
+    with stdout_for_data(), progress_bar("finding recourse") as progress:
         answer = find_recourse(
             fitted,
             table,
@@ -276,6 +277,19 @@ def frame_table(frame: pd.DataFrame, title: str, digits: int | None = None) -> T
     for row in frame.itertuples(index=False):
         table.add_row(*(Text(f"{c:.{digits}g}" if digits and isinstance(c, float) else str(c)) for c in row))
     return table
+
+
+@contextmanager
+def stdout_for_data() -> Iterator[None]:
+    """Send to stderr what libraries in C write to the process's stdout behind Python's back."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @contextmanager

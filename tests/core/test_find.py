@@ -346,3 +346,28 @@ def test_labels_with_gaps_are_refused(schema, problem, people):
     for labels in (pd.Series([True, None] * 30, dtype="boolean"), ["good", None, 1] * 20):
         with pytest.raises(ProblemError, match="they say who was accepted"):
             ta.Problem(schema, problem.model, background=people, labels=labels)
+
+
+def test_no_answer_is_no_proof():
+    schema = ta.Schema((ta.Number("a", low=0, high=10, step=1),))
+    for odd in (lambda t: np.where(t.a < 5, 0.1, np.nan), lambda t: (t.a >= 5).to_numpy(dtype=float) * 2):
+        answer = (
+            ta.methods.LocalSearch()
+            .fit(ta.Problem(schema, ta.models.wrap(odd, schema)))
+            .find(pd.DataFrame({"a": [1, 2]}))
+        )
+        assert (answer.status == ta.Status.NOT_FOUND).all()
+    words = ta.Schema((ta.Category("k", levels=(1, 2, 3)),))
+    model = ta.models.wrap(lambda t: (t.k.astype(str) == "2.0").to_numpy(dtype=float), words)
+    answer = ta.methods.LocalSearch().fit(ta.Problem(words, model)).find(pd.DataFrame({"k": [1.0]}))
+    assert answer.status[0] == ta.Status.NOT_FOUND
+
+
+class Flat(ta.Method):
+    def _search(self, x):
+        return ta.Proposal(x)
+
+
+def test_a_proposal_of_the_wrong_shape_is_refused(problem, people):
+    with pytest.raises(MethodError, match="proposed a tensor of shape"):
+        Flat().fit(problem).find(people)

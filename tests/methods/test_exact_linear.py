@@ -518,7 +518,7 @@ def test_nothing_is_cheaper_on_one_hot_german_credit(cost, monkeypatch):
 
 def test_out_of_time_gives_the_best_found_and_says_so():
     problem, people = ruled_case(0, RULES["at most 1"], costs.L1())
-    with pytest.warns(UserWarning, match="not proved to"):
+    with pytest.warns(UserWarning, match="could not prove"):
         ExactLinear(seconds=0.0).fit(problem).find(people)
 
 
@@ -561,3 +561,21 @@ def test_refuses_a_rule_it_cannot_write():
     problem = Problem(schema, LinearStub(schema, torch.tensor([1.0]).double(), -0.5), rules=[Odd()])
     with pytest.raises(MethodError, match="cannot write the rule 'odd'"):
         ExactLinear().fit(problem)
+
+
+@pytest.mark.parametrize("weights", [(2, 1, 1, 1), (2, 2, 1, 1), (3, 2, 1, 1), (3, 2, 2, 1)])
+@pytest.mark.filterwarnings("ignore:ExactLinear could not prove")
+def test_scores_that_tie_at_the_boundary(weights):
+    """Whole-number weights put many rows exactly on the boundary, which the solver cannot tell from beyond it."""
+
+    schema = Schema(tuple(Binary(name) for name in "abcd"))
+    people = pd.DataFrame([[0, 0, 0, 0]], columns=list("abcd"))
+    for bias in (-1.0, -2.0, -3.0):
+        net = torch.nn.Linear(4, 1).double()
+        with torch.no_grad():
+            net.weight.copy_(torch.tensor([weights]))
+            net.bias.fill_(bias)
+        problem = Problem(schema, wrap(net, schema), cost=costs.L2())
+        exact, counted = (cls().fit(problem).find(people) for cls in (ExactLinear, LocalSearch))
+        assert exact.options.cost.tolist() == pytest.approx(counted.options.cost.tolist())
+        assert len(exact.options) == 1

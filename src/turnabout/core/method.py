@@ -128,7 +128,8 @@ class Method(ABC):
         """
         problem = self._check(options, seed, time_limit)
         given = as_frame(people)
-        if isinstance(given.index, pd.MultiIndex) or given.index.hasnans:
+        odd_label = given.index.dtype == object and any(isinstance(label, tuple) for label in given.index)
+        if isinstance(given.index, pd.MultiIndex) or odd_label or given.index.hasnans:
             raise MethodError(
                 "people have an index of several levels, or with gaps.", hint="people.reset_index() first."
             )
@@ -200,7 +201,7 @@ class Method(ABC):
             raise MethodError(f"options={options!r} is not a positive whole number.", hint="ask for 1 or more.")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise MethodError(f"seed={seed!r} is not a whole number from 0 up.", hint="use seed=0.")
-        if time_limit is not None and not time_limit > 0:
+        if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
             raise MethodError(f"time_limit={time_limit!r} seconds is no time.", hint="give seconds above 0, or None.")
         return self.problem_
 

@@ -165,8 +165,7 @@ class Problem:
         seen = self.schema.decode(x)
         for name in self.schema.names:
             for i, (a, b) in enumerate(zip(people[name], seen[name], strict=True)):
-                both_missing = pd.isna(a) and pd.isna(b)
-                same[i] &= both_missing or (a == b and (str(a) in ("True", "False")) == (str(b) in ("True", "False")))
+                same[i] &= (pd.isna(a) and pd.isna(b)) or str(a) == str(b)  # 1, 1.0 and True may differ to a model
         return same
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:

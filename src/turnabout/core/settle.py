@@ -12,6 +12,7 @@ from turnabout.core.polish import Ask, Stop, polish
 from turnabout.core.problem import Problem
 from turnabout.core.result import Proposal
 from turnabout.core.verify import GUARD, clearance, verify
+from turnabout.errors import MethodError
 from turnabout.typing import Tensor
 
 PUSHES = (1.05, 1.2, 1.5, 2.0, 3.0)  # how far beyond a proposal to look when rounding lost the decision
@@ -99,6 +100,11 @@ def _screen(problem: Problem, x: Tensor, owner: Tensor, x_new: Tensor, ask: Ask,
 
 def _good_candidates(problem: Problem, x: Tensor, proposal: Proposal, ask: Ask, settled: Settled) -> Candidates:
     proposals = proposal.x_new.to(x.dtype)
+    if proposals.dim() != 3 or proposals.shape[::2] != x.shape:
+        raise MethodError(
+            f"the search proposed a tensor of shape {tuple(proposals.shape)} for {len(x)} people.",
+            hint=f"return Proposal(x_new) with x_new of shape ({len(x)}, k, {x.shape[1]}).",
+        )
     owner, slot = torch.isfinite(proposals).all(-1).nonzero(as_tuple=True)
     proposed, own = proposals[owner, slot], x[owner]
     if proposal.minimal:

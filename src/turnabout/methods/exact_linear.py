@@ -188,8 +188,8 @@ class ExactLinear(Method):
         self.unproved += open_ended
         if open_ended:
             warnings.warn(
-                f"ExactLinear ran out of time for {open_ended} people: their plans are the best found, not proved to "
-                "be the cheapest. Raise seconds or time_limit for a proof.",
+                f"ExactLinear could not prove the plans of {open_ended} people to be the cheapest: they are the best "
+                "found. Where time ran out, raise seconds or time_limit.",
                 stacklevel=5,
             )
         return hopeless

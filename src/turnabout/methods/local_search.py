@@ -173,6 +173,7 @@ class LocalSearch(Method):
     def _count(self, choices: Choices, cap: Tensor, best: Best, complete: Tensor) -> None:
         """Ask all rows of everybody who has few, the cheapest first; says in `complete` for whom none is left."""
         count = choices.count
+        unanswered = torch.zeros_like(complete)  # who can reach rows about which the model says nothing
         small = (count <= self.exhaustive).nonzero().squeeze(1)
         group = torch.div(count[small].cumsum(0), COUNTED, rounding_mode="floor")
         for g in group.unique().tolist():
@@ -191,10 +192,12 @@ class LocalSearch(Method):
             done, upto = 0, 64
             while done < self.exhaustive and not self.run.expired:
                 turn = (place >= done) & (place < upto) & ~best.found[owner]
-                best.offer(owner[turn], rows[turn], cost[turn], self._margins(rows[turn]), self.aim_)
+                margin = self._margins(rows[turn])
+                unanswered[owner[turn][margin <= -FAR]] = True
+                best.offer(owner[turn], rows[turn], cost[turn], margin, self.aim_)
                 done, upto = upto, 4 * upto
             if not self.run.expired:
-                complete[small[group == g]] = True
+                complete[small[group == g]] = ~unanswered[small[group == g]]
 
     # -- the search -------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 ROUNDS = 24
 SCALE = 1e3  # of objective and rows, so that the solver's absolute tolerances of 1e-6 are small beside them
 TRIES = 4
+TIE = 1e-2  # in scaled units, where the largest gain is SCALE
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Plan:
 
     x_new: Tensor | None
     bound: float
-    outcome: Literal["optimal", "stopped", "infeasible"]
+    outcome: Literal["optimal", "retried", "stopped", "infeasible"]
 
 
 def fits(rule: BoundRule, d: int) -> bool:
@@ -169,9 +170,12 @@ class Program:
             here = float(self.problem.cost(self.x, plan.x_new.unsqueeze(0))[0])
             if here < price:
                 best, price = plan.x_new, here
-            if plan.outcome == "optimal" and (self.shape == "linear" or price - bound <= tolerance):
+            proved = plan.outcome == "optimal" and self.shape == "linear"
+            if proved or (plan.outcome != "stopped" and price - bound <= tolerance):
                 return Plan(best, bound, "optimal")
-            if plan.outcome != "optimal" or time.monotonic() > until or not self._refine():  # (2)
+            if plan.outcome == "stopped" or self.shape == "linear" or time.monotonic() > until:
+                break
+            if not self._refine():  # (2)
                 break
         return Plan(best, bound, "stopped")
 
@@ -195,7 +199,7 @@ class Program:
             rows, most = [*rows, -scale * gain], [*most, -scale * (aim + short - self.margin)]
             result = self._milp(SCALE * objective, rows, most, seconds)
             if result.status == 2:
-                return Plan(None, np.inf, "infeasible" if bound == -np.inf else "stopped")
+                return Plan(None, np.inf, "infeasible") if bound == -np.inf else Plan(None, bound, "stopped")
             lower = getattr(result, "mip_dual_bound", None)
             if bound == -np.inf:
                 bound = max(0.0, float(lower) / SCALE) if lower is not None else 0.0
@@ -206,8 +210,10 @@ class Program:
             missing = aim - float(self.terms.margin(x_new))
             broken = float(self.problem.violation(self.x, x_new)[0])
             if missing <= 0 and broken <= 0:
-                return Plan(x_new[0], bound, "optimal" if result.status == 0 else "stopped")
-            short += 1.5 * max(0.0, missing)
+                first = short == tighten == 0.0
+                return Plan(x_new[0], bound, "stopped" if result.status else "optimal" if first else "retried")
+            if missing > 0:  # a tie: less than this on top the solver cannot tell from nothing
+                short += max(1.5 * missing, TIE / scale)
             tighten += 1.5 * broken
         return Plan(None, bound, "stopped")
 

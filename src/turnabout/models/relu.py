@@ -29,6 +29,8 @@ def walk(module: nn.Module) -> Walk | None:
     """Follow a module's operations from input to output; None if torch cannot trace it or the path forks."""
     import torch.fx
 
+    if isinstance(module, nn.Linear):  # alone it would be traced into its own pieces
+        module = nn.Sequential(module)
     try:
         graph = torch.fx.symbolic_trace(module).graph
     except Exception:  # control flow that depends on values, and the like: torch raises what it likes
