@@ -10,6 +10,7 @@ model for the same rows. Machines are shared and noisy; ratios travel better tha
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import platform
 import resource
@@ -35,7 +36,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import turnabout as ta
-from turnabout.core import verify
+from turnabout.core import Run, verify
 from turnabout.datasets import Dataset
 
 SLOWEST = 300.0  # seconds that one cell may take; its time limit, reported as such when reached
@@ -139,6 +140,12 @@ def small_parts(data: Dataset, pipeline: Pipeline, problem: ta.Problem, seed: in
     plain = timed(lambda: pipeline.predict_proba(few), 5)
     checked = timed(lambda: verify(problem, few, own, new), 3)
     rows.append(("verify 20,000 rows, in plain calls", f"{checked / plain:.2f}", "3"))
+    if isinstance(problem.model, ta.models.Additive):
+        method = copy.copy(ta.methods.ExactLinear().fit(problem))
+        method.run = Run()
+        refused = own[problem.margin(own) < 0]
+        search = timed(lambda: method._search(refused), 5)
+        rows.append(("ExactLinear, the search alone, people/s", f"{len(refused) / search:,.0f}", "at least 50,000"))
     code = "import time; t = time.perf_counter(); import turnabout; print(time.perf_counter() - t)"
     imported = min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(3))
     rows.append(("import turnabout", f"{imported:.2f} s", "2.5 s"))
