@@ -14,7 +14,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from turnabout.actions import AtMost, Implies, Linear, Rises
 from turnabout.core import Problem, Status
 from turnabout.costs import L0, L1, L2
-from turnabout.methods.additive import Aims, bundle
+from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.enumeration import Choices
 from turnabout.methods.local_search import LocalSearch
 from turnabout.methods.moves import ManyCuts, Moves

@@ -36,7 +36,7 @@ class Method(ABC):
     needs_background : whether the problem must carry a background table.
     ranked : whether options are shown cheapest first (the default) or in the order proposed.
     exact : whether the first option is the cheapest there is.
-    chunk : people searched at a time; memory grows with this, not with the table.
+    chunk : people searched at a time; the memory of the search grows with this.
     excused : checks of the contract that do not apply, with the reason.
     """
 

@@ -164,8 +164,10 @@ class Problem:
             return same
         seen = self.schema.decode(x)
         for name in self.schema.names:
-            for i, (a, b) in enumerate(zip(people[name], seen[name], strict=True)):
-                same[i] &= (pd.isna(a) and pd.isna(b)) or str(a) == str(b)  # 1, 1.0 and True may differ to a model
+            own, read = people[name], seen[name]
+            both_missing = own.isna().to_numpy(dtype=bool) & read.isna().to_numpy(dtype=bool)
+            # as text: 1, 1.0 and True may differ to a model
+            same &= both_missing | (own.astype(str).to_numpy(dtype=object) == read.astype(str).to_numpy(dtype=object))
         return same
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ from typing import Self
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
-from turnabout.methods.additive import Aims, bundle
+from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.enumeration import Choices
 from turnabout.methods.incumbent import SAME, Best
 from turnabout.methods.moves import Moves, Reach
