@@ -23,6 +23,10 @@ class RuleError(TurnaboutError):
     """A rule names something that does not exist or that nobody can satisfy."""
 
 
+class ActionError(TurnaboutError):
+    """An action names something that does not exist, contradicts itself or cannot be read."""
+
+
 class ModelError(TurnaboutError):
     """The model cannot be asked, or its answers make no sense."""
 
