@@ -1,7 +1,8 @@
 """Turnabout: what a refused person can really do to be accepted, verified before anyone reads it."""
 
+from turnabout import actions, costs, datasets, domains, methods, metrics, models
 from turnabout import actions as rules
-from turnabout import costs, datasets, methods, metrics, models
+from turnabout.actions import Action, ActionSet
 from turnabout.core import GUARD, Method, Problem, Proposal, Recourse, Status
 from turnabout.errors import TurnaboutError
 from turnabout.methods import find
@@ -11,6 +12,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GUARD",
+    "Action",
+    "ActionSet",
     "Binary",
     "Category",
     "Method",
@@ -22,8 +25,10 @@ __all__ = [
     "Schema",
     "Status",
     "TurnaboutError",
+    "actions",
     "costs",
     "datasets",
+    "domains",
     "find",
     "methods",
     "metrics",

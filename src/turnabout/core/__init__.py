@@ -1,9 +1,25 @@
 """The ceremony, written once: the question, the search, the judge, the answer. Knows no one method."""
 
 from turnabout.core.method import Method
+from turnabout.core.plan import REASONS, Plans, Replay, replay
 from turnabout.core.problem import Problem
 from turnabout.core.result import Proposal, Recourse, Status, json_schema
 from turnabout.core.run import Run
 from turnabout.core.verify import GUARD, Verdict, verify
 
-__all__ = ["GUARD", "Method", "Problem", "Proposal", "Recourse", "Run", "Status", "Verdict", "json_schema", "verify"]
+__all__ = [
+    "GUARD",
+    "REASONS",
+    "Method",
+    "Plans",
+    "Problem",
+    "Proposal",
+    "Recourse",
+    "Replay",
+    "Run",
+    "Status",
+    "Verdict",
+    "json_schema",
+    "replay",
+    "verify",
+]

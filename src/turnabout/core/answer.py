@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from turnabout.core.problem import Problem
-from turnabout.core.result import NUMBERS, Proposal, Recourse, Status
+from turnabout.core.result import NUMBERS, PLANS, STEPS, Proposal, Recourse, Status, empty_plans, empty_steps
 from turnabout.core.run import Run
 from turnabout.core.settle import Settled
 from turnabout.schema import Category
@@ -25,6 +25,8 @@ class Draft:
         self.status = np.full(len(table), Status.NOT_FOUND, dtype=object)
         self.options: list[pd.DataFrame] = []
         self.owner: list[np.ndarray] = []
+        self.plans: list[pd.DataFrame] = []
+        self.steps: list[pd.DataFrame] = []
         self.why: dict[int, tuple[str, float, int, str, str]] = {}
 
     def set_aside(self, margin: np.ndarray) -> None:
@@ -45,6 +47,11 @@ class Draft:
     def add(self, rows: np.ndarray, x: Tensor, settled: Settled, proposal: Proposal, run: Run, asked: int) -> None:
         """Enter one chunk: rows are places in the table, x (n, d) their encoded selves."""
         found = np.zeros(len(rows), dtype=bool)
+        entered = sum(map(len, self.options))
+        for part, steps in zip(settled.plans, settled.steps, strict=True):
+            self.plans.append(part.assign(place=entered + np.arange(len(part))))
+            self.steps.append(steps.assign(place=entered + steps["place"]))
+            entered += len(part)
         for part, owner in zip(settled.rows, settled.owner, strict=True):
             found[owner] = True
             self.options.append(part)
@@ -57,9 +64,20 @@ class Draft:
             self.impossible(rows[[i]], proposal.proof.get(int(i), "shown by the method."))
         short = np.flatnonzero(~found & ~proved)
         if len(short):
-            self._explain(rows, short, x, settled, run, asked)
+            nothing = self._nothing(proposal)
+            self._explain(rows, short, x, settled, run, asked, nothing)
 
-    def _explain(self, rows: np.ndarray, short: np.ndarray, x: Tensor, settled: Settled, run: Run, asked: int) -> None:
+    def _nothing(self, proposal: Proposal) -> str:
+        """What to say when not one allowed row was proposed."""
+        if proposal.plans is not None:
+            return "no plan whose steps can all be taken was found; look at the actions' conditions and the rules."
+        if self.problem.rules:
+            return "no row that keeps all rules was found; look at the rules."
+        return "the search proposed no row."
+
+    def _explain(
+        self, rows: np.ndarray, short: np.ndarray, x: Tensor, settled: Settled, run: Run, asked: int, nothing: str
+    ) -> None:
         index = torch.as_tensor(short, device=x.device)
         binding = self._binding(x[index], settled.best[index])
         margins = settled.best_margin[index].cpu().numpy()
@@ -67,12 +85,7 @@ class Draft:
             if run.expired:
                 reason = "the time limit passed before an accepted row was found; allow more time."
             elif not np.isfinite(margin):
-                rules = self.problem.rules
-                reason = (
-                    "no row that keeps all rules was found; look at the rules."
-                    if rules
-                    else "the search proposed no row."
-                )
+                reason = nothing
             elif margin >= 0:
                 reason = "rows were accepted only on the very boundary, or not as printed; use finer steps."
             else:
@@ -115,19 +128,41 @@ class Draft:
         why = why.astype({"best_margin": float, "asked": int}).rename_axis("person")
         given = people.set_axis(people.columns.map(str), axis=1)
         given = given.loc[:, ~given.columns.duplicated()].copy()
-        return Recourse(given, self._options(ranked), status, why, made_by, seconds)
+        options, position = self._options(ranked)
+        steps, plans = self._steps(options.index, position), self._plans(options.index, position)
+        return Recourse(given, options, status, why, made_by, seconds, steps, plans)
 
-    def _options(self, ranked: bool) -> pd.DataFrame:
+    def _plans(self, index: pd.Index, position: np.ndarray) -> pd.DataFrame:
+        """The plans in the order of their options; position says where the option entered as i-th stands now."""
+        if not self.plans:
+            return empty_plans()
+        table = pd.concat(self.plans)
+        where = position[table["place"].to_numpy()]
+        order = np.argsort(where)
+        return table.iloc[order][list(PLANS)].set_axis(index[where[order]])
+
+    def _steps(self, index: pd.Index, position: np.ndarray) -> pd.DataFrame:
+        if not self.steps:
+            return empty_steps()
+        table = pd.concat(self.steps)
+        where = position[table["place"].to_numpy()]
+        order = np.lexsort((table["step"], where))
+        table, keys = table.iloc[order], index[where[order]]
+        levels = [keys.get_level_values("person"), keys.get_level_values("option"), table["step"].to_numpy()]
+        return table[list(STEPS)].set_axis(pd.MultiIndex.from_arrays(levels, names=["person", "option", "step"]))
+
+    def _options(self, ranked: bool) -> tuple[pd.DataFrame, np.ndarray]:
+        """All options in their final order, and where in it the option entered as i-th stands."""
         names = ["person", "option"]
         if not any(len(part) for part in self.options):
             empty = self.table.iloc[:0].assign(**{n: pd.Series(dtype=float) for n in NUMBERS})
-            return empty.set_axis(pd.MultiIndex.from_arrays([self.table.index[:0], np.zeros(0, int)], names=names))
+            keys = pd.MultiIndex.from_arrays([self.table.index[:0], np.zeros(0, int)], names=names)
+            return empty.set_axis(keys), np.zeros(0, int)
         kept = [(p, o) for p, o in zip(self.options, self.owner, strict=True) if len(p)]
         table = pd.concat([p for p, _ in kept])
         owner = np.concatenate([o for _, o in kept])
         order = np.lexsort((table["cost"], owner)) if ranked else np.argsort(owner, kind="stable")
         table, owner = table.iloc[order], owner[order]
         first = np.searchsorted(owner, owner)
-        return table.set_axis(
-            pd.MultiIndex.from_arrays([self.table.index[owner], np.arange(len(owner)) - first], names=names)
-        )
+        keys = pd.MultiIndex.from_arrays([self.table.index[owner], np.arange(len(owner)) - first], names=names)
+        return table.set_axis(keys), np.argsort(order)

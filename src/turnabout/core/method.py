@@ -17,6 +17,7 @@ from turnabout.core.problem import Problem
 from turnabout.core.result import Proposal, Recourse
 from turnabout.core.run import Run
 from turnabout.core.settle import settle
+from turnabout.core.settle_plans import settle_plans
 from turnabout.errors import MethodError, ModelError, TurnaboutError
 from turnabout.schema import as_frame
 from turnabout.typing import Progress, Tensor
@@ -28,12 +29,14 @@ class Method(ABC):
     """Answers a problem of recourse.
 
     A subclass stores its parameters in `__init__` under their own names, may prepare in `_fit`, and proposes new
-    points in `_search`. It never grades itself: `find` snaps, polishes and verifies what it proposes.
+    points, or plans of steps, in `_search`. It never grades itself: `find` snaps, polishes and verifies points, and
+    replays and verifies plans.
 
     Class attributes
     ----------------
     requires : the capability a model must have (a Protocol of `turnabout.models`), or None for any model.
     needs_background : whether the problem must carry a background table.
+    needs_actions : whether the problem must carry actions; such a method proposes plans of steps.
     ranked : whether options are shown cheapest first (the default) or in the order proposed.
     exact : whether the first option is the cheapest there is.
     chunk : people searched at a time; the memory of the search grows with this.
@@ -42,6 +45,7 @@ class Method(ABC):
 
     requires: ClassVar[type | None] = None
     needs_background: ClassVar[bool] = False
+    needs_actions: ClassVar[bool] = False
     ranked: ClassVar[bool] = True
     exact: ClassVar[bool] = False
     chunk: ClassVar[int] = 2048
@@ -88,6 +92,11 @@ class Method(ABC):
             )
         if self.needs_background and problem.background_x is None:
             raise MethodError(f"{name} needs a background table.", hint="pass background=... to Problem.")
+        if self.needs_actions and problem.actions is None:
+            raise MethodError(
+                f"{name} needs actions, and the problem has none.",
+                hint="pass actions=ActionSet([...]) to Problem; ActionSet.draft(schema) drafts one to begin with.",
+            )
         self.problem_ = problem.on(device)
         self.device_ = device
         self._fit(self.problem_)
@@ -176,7 +185,10 @@ class Method(ABC):
         asked = run.asked
         try:
             proposal = worker._search(x)
-            settled = settle(problem, table, x, proposal, run.options, self.ranked, worker.ask, lambda: run.expired)
+            if proposal.plans is not None:
+                settled = settle_plans(problem, table, x, proposal, run.options, self.ranked, worker.ask)
+            else:
+                settled = settle(problem, table, x, proposal, run.options, self.ranked, worker.ask, lambda: run.expired)
         except ModelError as error:
             warnings.warn(
                 f"the model failed during a search, {len(rows)} people have no answer: {error.message}", stacklevel=3

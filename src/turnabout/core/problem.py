@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.actions import BoundRule, Rule
+from turnabout.actions import ActionSet, BoundActions, BoundRule, Rule
 from turnabout.costs import L1, BoundCost, Cost
 from turnabout.errors import ModelError, ProblemError
 from turnabout.models import Model
@@ -57,6 +57,7 @@ class Problem:
     rules : constraints that join columns.
     background : a table of ordinary people (the training rows), for methods and costs that need one.
     labels : True where a background person was really accepted, in the same order.
+    actions : what people may do step by step, for methods that answer with plans; others do not look at them.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Problem:
         rules: Iterable[Rule] = (),
         background: Any = None,
         labels: Any = None,
+        actions: ActionSet | None = None,
     ):
         if not isinstance(schema, Schema):
             raise ProblemError(f"{type(schema).__name__} is not a Schema.", hint="Schema.infer(table) drafts one.")
@@ -89,11 +91,29 @@ class Problem:
         self.labels = self._read_labels(labels)
         self.cost: BoundCost = self.declared_cost.bind(schema, self.background_x)
         self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in self.declared_rules)
+        self.declared_actions, self.actions = self._read_actions(actions)
 
     def __repr__(self) -> str:
         rows = "" if self.background is None else f", background of {len(self.background)} rows"
         rules = "".join(f", {rule.name}" for rule in self.rules)
+        rules += "" if self.actions is None else f", {len(self.actions)} actions"
         return f"Problem({len(self.schema)} features, {self.model!r}, cost={self.declared_cost!r}{rules}{rows})"
+
+    def _read_actions(self, actions: Any) -> tuple[ActionSet | None, BoundActions | None]:
+        if actions is None:
+            return None, None
+        if isinstance(actions, BoundActions):
+            if actions.schema != self.schema:
+                raise ProblemError(
+                    "the actions were bound to another schema.", hint="pass the ActionSet itself: Problem binds it."
+                )
+            actions = ActionSet(actions.actions, actions.time_unit)
+        if not isinstance(actions, ActionSet):
+            raise ProblemError(
+                f"actions={actions!r} is not an ActionSet.",
+                hint="write actions=ActionSet([Action(...), ...]); ActionSet.draft(schema) drafts one.",
+            )
+        return actions, actions.bind(self.schema)
 
     def _read_labels(self, labels: Any) -> Tensor | None:
         if labels is None:
@@ -123,6 +143,7 @@ class Problem:
         moved.model = self.model.to(device)
         moved.background_x = None if self.background_x is None else self.background_x.to(device)
         moved.labels = None if self.labels is None else self.labels.to(device)
+        moved.actions = None if self.actions is None else self.actions.to(device)
         return moved
 
     @cached_property

@@ -13,11 +13,31 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from turnabout.core.plan import Plans
 from turnabout.errors import TurnaboutError
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
 NUMBERS = ("cost", "margin")
+STEPS = {
+    "action": "object",
+    "parameters": "object",
+    "change": "object",
+    "becomes": "object",
+    "cost": "float64",
+    "duration": "float64",
+    "margin": "float64",
+}
+"""Columns of `Recourse.steps`, with their types."""
+PLANS = {
+    "steps": "int64",
+    "cost": "float64",
+    "duration": "float64",
+    "lower_bound": "Float64",
+    "gap": "Float64",
+    "tolerance": "Float64",
+}
+"""Columns of `Recourse.plans`, with their types."""
 
 
 class Status(StrEnum):
@@ -36,12 +56,28 @@ class Proposal:
     NaN rows stand for "nothing to propose". A method that can prove that a person has no recourse sets her entry
     of `impossible` and says why in `proof`. A method whose rows are legal and proved to be the cheapest says so by
     `minimal`: they are then verified as they are, without a walk back that could save nothing.
+
+    A method that answers with sequences of actions gives them as `plans`. They are then replayed and verified as they
+    stand, and x_new is not looked at.
     """
 
     x_new: Tensor
     impossible: Tensor | None = None  # (n,) bool
     proof: dict[int, str] = field(default_factory=dict)  # row -> one sentence that can be checked
     minimal: bool = False
+    plans: Plans | None = None
+
+
+def empty_steps() -> pd.DataFrame:
+    """`Recourse.steps` of an answer without plans."""
+    index = pd.MultiIndex.from_tuples([], names=["person", "option", "step"])
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in STEPS.items()}).set_axis(index)
+
+
+def empty_plans() -> pd.DataFrame:
+    """`Recourse.plans` of an answer without plans."""
+    index = pd.MultiIndex.from_tuples([], names=["person", "option"])
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PLANS.items()}).set_axis(index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +92,11 @@ class Recourse:
     why : for each person without an option: reason, best margin reached, rows asked, what binds, and the proof.
     made_by : the method, with its parameters.
     seconds : how long it took.
+    steps : of answers with plans. Index (person, option, step from 1): the action, its parameters (JSON), the change
+        in words, the cells as they become (JSON), cost, duration, and the margin of the row reached by then.
+    plans : of answers with plans. Index (person, option): how many steps, their cost and duration together, a cost
+        that no plan of the person undercuts and the share by which this one lies above it, and the error of each
+        step that it withstands. The last three are <NA> where nothing was proved.
     """
 
     people: pd.DataFrame
@@ -64,6 +105,8 @@ class Recourse:
     why: pd.DataFrame
     made_by: str
     seconds: float
+    steps: pd.DataFrame = field(default_factory=empty_steps)
+    plans: pd.DataFrame = field(default_factory=empty_plans)
 
     def __len__(self) -> int:
         return len(self.people)
@@ -131,11 +174,30 @@ class Recourse:
         moved = [any(_differs(table.iloc[i, 0], v) for v in table.iloc[i, 1:]) for i in range(len(table))]
         return table[moved]
 
+    def steps_of(self, person: Any, option: int = 0) -> pd.DataFrame:
+        """The steps of one plan, in order; index: step from 1."""
+        mine = [key[0] == person and key[1] == option for key in self.steps.index]
+        if not any(mine):
+            raise TurnaboutError(
+                f"person {person!r} has no plan as option {option!r} in this answer.",
+                hint="answer.plans lists the plans there are; only methods that work with actions make some.",
+            )
+        return self.steps[mine].droplevel(["person", "option"])
+
+    def states_of(self, person: Any, option: int = 0) -> pd.DataFrame:
+        """The printed rows through which one plan leads, her own first; index: step from 0."""
+        steps = self.steps_of(person, option)
+        own = self.people[self.features].iloc[self.people.index.get_loc(person)]
+        rows = [own.to_dict()]
+        for text in steps["becomes"]:
+            rows.append(rows[-1] | json.loads(text))
+        return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="step"))
+
     # -- JSON -------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> Json:
         """Plain data under the versioned JSON Schema `recourse.schema.json`."""
-        return {
+        document = {
             "turnabout_recourse": VERSION,
             "made_by": self.made_by,
             "seconds": self.seconds,
@@ -144,6 +206,8 @@ class Recourse:
             "status": [str(s.value) for s in self.status],
             "why": _frame_to_json(self.why),
         }
+        parts = {"steps": self.steps, "plans": self.plans}
+        return document | {name: _frame_to_json(frame) for name, frame in parts.items() if len(frame)}
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
@@ -159,7 +223,8 @@ class Recourse:
         status = pd.Series([Status(s) for s in document["status"]], index=people.index, dtype=object, name="status")
         options = _frame_from_json(document["options"])
         why = _frame_from_json(document["why"])
-        return cls(people, options, status, why, document["made_by"], document["seconds"])
+        plans = {name: _frame_from_json(document[name]) for name in ("steps", "plans") if name in document}
+        return cls(people, options, status, why, document["made_by"], document["seconds"], **plans)
 
     @classmethod
     def from_json(cls, text: str) -> Recourse:

@@ -28,6 +28,8 @@ class Settled:
     rows: list[pd.DataFrame] = field(default_factory=list)
     owner: list[np.ndarray] = field(default_factory=list)
     x_new: list[Tensor] = field(default_factory=list)
+    plans: list[pd.DataFrame] = field(default_factory=list)  # one table for each of rows, when these came by plans
+    steps: list[pd.DataFrame] = field(default_factory=list)  # their steps; "place" is that of the row in its table
 
 
 @dataclass
@@ -79,7 +81,8 @@ def settle(
     return settled
 
 
-def _note_best(settled: Settled, owner: Tensor, x_new: Tensor, margin: Tensor, allowed: Tensor) -> None:
+def note_best(settled: Settled, owner: Tensor, x_new: Tensor, margin: Tensor, allowed: Tensor) -> None:
+    """Remember the allowed row with the highest margin of each person."""
     margin = torch.where(allowed, margin, torch.full_like(margin, -torch.inf))
     order = margin.argsort(stable=True)  # the best of each person is written last
     top = torch.full_like(settled.best_margin, -torch.inf).scatter_reduce(0, owner, margin, "amax")
@@ -93,7 +96,7 @@ def _screen(problem: Problem, x: Tensor, owner: Tensor, x_new: Tensor, ask: Ask,
     x_new = x_new + 0.0  # no negative zeros: equal rows are equal byte by byte
     margin = ask(x_new)
     allowed = problem.violation(x[owner], x_new) <= 0
-    _note_best(settled, owner, x_new, margin, allowed)
+    note_best(settled, owner, x_new, margin, allowed)
     keep = allowed & (margin >= clearance(problem))
     return Candidates(owner[keep], x_new[keep])
 
@@ -162,14 +165,14 @@ def _shortlist(problem: Problem, x: Tensor, candidates: Candidates, keep: int, r
         owner, x_new = owner[order], x_new[order]
     order = owner.argsort(stable=True)
     owner, x_new = owner[order], x_new[order]
-    fresh = ~_repeats(owner, x_new)
+    fresh = ~repeats(owner, x_new)
     owner, x_new = owner[fresh], x_new[fresh]
     start = torch.searchsorted(owner, owner)  # place of the person's first row
     place = torch.arange(len(owner), device=owner.device) - start
     return Candidates(owner[place < keep], x_new[place < keep])
 
 
-def _repeats(owner: Tensor, x_new: Tensor) -> Tensor:
+def repeats(owner: Tensor, x_new: Tensor) -> Tensor:
     """(c,) True where the same person has the same row earlier on."""
     salt = torch.sqrt(torch.arange(2, x_new.shape[1] + 2, dtype=x_new.dtype, device=x_new.device))
     order = (x_new @ salt).argsort(stable=True)  # equal rows become neighbours
@@ -200,7 +203,7 @@ def _judge(
     if settled.x_new:  # what is shown already need not be shown again
         shown = torch.cat([torch.as_tensor(o, device=x.device) for o in settled.owner])
         owner, rows = torch.cat([shown, remaining.owner]), torch.cat([*settled.x_new, remaining.x_new])
-        remaining = remaining.take((~_repeats(owner, rows)[len(shown) :]).nonzero().squeeze(1))
+        remaining = remaining.take((~repeats(owner, rows)[len(shown) :]).nonzero().squeeze(1))
     while len(remaining.owner):
         start = torch.searchsorted(remaining.owner, remaining.owner)
         place = torch.arange(len(remaining.owner), device=x.device) - start

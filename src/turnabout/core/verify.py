@@ -29,10 +29,11 @@ class Verdict:
     cost: np.ndarray  # (n,) of the row as printed
 
 
-def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> Verdict:
+def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor, cost: np.ndarray | None = None) -> Verdict:
     """Write each row as it would be printed, read it back and judge that; the only place that may say *found*.
 
-    people (n rows) and x (n, d) are the same persons, raw and encoded.
+    people (n rows) and x (n, d) are the same persons, raw and encoded. The cost is that of the problem, unless the way
+    to the row has a cost (n,) of its own.
 
     A row is good when no cell breaks its feature's constraints (checked on raw values), every rule is kept by
     the row as read back, the original model accepts it clear of the boundary, and, where the model has a compiled
@@ -46,5 +47,6 @@ def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> 
     good &= (problem.violation(x, read_back) <= 0).cpu().numpy()
     if problem.model.compiled:
         good &= (problem.margin(read_back) >= 0).cpu().numpy()
-    cost = problem.cost(x, read_back).cpu().numpy()
+    if cost is None:
+        cost = problem.cost(x, read_back).cpu().numpy()
     return Verdict(rows, good & np.isfinite(cost), margin, cost)
