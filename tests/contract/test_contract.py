@@ -12,6 +12,7 @@ from turnabout import methods
 from turnabout.core import Recourse, Status
 from turnabout.errors import MethodError
 from turnabout.testing import Report, brute_force, checks, examine, real_case
+from turnabout.testing.known import least_plan
 from turnabout.testing.real import estimators_for
 from turnabout.testing.strategies import problems
 
@@ -28,6 +29,13 @@ ON_ROWS = (
     "is_accepted_as_encoded",
     "tells_the_cost",
     "drops_nothing_for_free",
+    "shows_how_to_get_there",
+    "takes_only_allowed_steps",
+    "prices_every_step",
+    "needs_every_step",
+    "keeps_to_the_schema_on_the_way",
+    "tells_margins_on_the_way",
+    "bounds_costs_honestly",
     "ignores_order",
     "travels_as_json",
 )
@@ -54,13 +62,13 @@ def test_contract(cls, name):
 
 @every_method
 def test_contract_on_adult(cls, data_home):
-    case = real_case("adult", estimators_for(cls.requires)[0])
+    case = real_case("adult", estimators_for(cls.requires)[0], actions=cls.needs_actions)
     assert examine(cls, problems=[case], examples=0, data=False, only=ON_ROWS).failed == {}
 
 
 @every_method
 def test_contract_on_heloc(cls, data_home):
-    case = real_case("heloc", estimators_for(cls.requires)[-1])
+    case = real_case("heloc", estimators_for(cls.requires)[-1], actions=cls.needs_actions)
     assert examine(cls, problems=[case], examples=0, data=False, only=ON_ROWS).failed == {}
 
 
@@ -81,7 +89,7 @@ def answer(cls, problem, people) -> Recourse:
 @settings(max_examples=5)
 @pytest.mark.filterwarnings("ignore")
 def test_found_options_are_accepted(cls, source):
-    problem, people = source.draw(problems(requires=cls.requires))
+    problem, people = source.draw(problems(requires=cls.requires, actions=cls.needs_actions))
     options = answer(cls, problem, people).options
     assert (problem.model.judge(options[list(problem.schema.names)]) >= 0).all()
     assert (problem.model.margin(problem.schema.encode(options)) >= 0).all()
@@ -92,7 +100,7 @@ def test_found_options_are_accepted(cls, source):
 @settings(max_examples=5)
 @pytest.mark.filterwarnings("ignore")
 def test_no_option_beats_brute_force(cls, source):
-    problem, people = source.draw(problems(requires=cls.requires, tiny=True, most=3))
+    problem, people = source.draw(problems(requires=cls.requires, tiny=True, most=3, actions=cls.needs_actions))
     found = answer(cls, problem, people)
     best = brute_force(problem, people)
     for place, person in enumerate(people.index):
@@ -100,5 +108,7 @@ def test_no_option_beats_brute_force(cls, source):
         if len(shown):
             assert best[place] is not None
             assert shown.min() >= best[place] - 1e-9
-        if found.status[person] == Status.IMPOSSIBLE:
+        if found.status[person] == Status.IMPOSSIBLE and cls.needs_actions:
+            assert least_plan(problem, people.iloc[[place]], most=cls.small().max_steps) is None
+        elif found.status[person] == Status.IMPOSSIBLE:
             assert best[place] is None

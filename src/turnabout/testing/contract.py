@@ -100,7 +100,7 @@ def check_method(
     ----------
     method : a class (its `small()` is examined, or an instance without arguments) or an unfitted instance.
     problems : (problem, people) pairs of your own, examined beside the made-up ones. Needed where `requires` asks for
-        a capability of your own making.
+        a capability of your own making. Those made up for a method that needs actions have drafted ones.
     people : people in each made-up problem.
     examples : made-up problems.
     data : whether to examine it on the embedded German credit data too.
@@ -187,22 +187,24 @@ def _own(problems: Iterable[Case | tuple[Problem, pd.DataFrame]] | None) -> list
 
 
 def _trial(instance: Any, own: list[Case], people: int, examples: int, data: bool) -> Trial:
-    requires = getattr(instance, "requires", None)
+    requires, acts = getattr(instance, "requires", None), bool(getattr(instance, "needs_actions", False))
     if not kinds_for(requires) and not own:
         name = getattr(requires, "__name__", requires)
         raise MethodError(
             f"no made-up model is {name}.", hint="pass problems=[(problem, people)] with a model that is."
         )
-    made_up = [_example(i, requires, people) for i in range(examples if kinds_for(requires) else 0)]
-    real = [real_case("german", estimators_for(requires)[-1])] if data and estimators_for(requires) else []
+    made_up = [_example(i, requires, people, acts) for i in range(examples if kinds_for(requires) else 0)]
+    real = []
+    if data and estimators_for(requires):
+        real = [real_case("german", estimators_for(requires)[-1], actions=acts)]
     cases = [*own, *made_up, *real]
-    answers = known_problems(requires) if made_up or not own else ()
+    answers = known_problems(requires, actions=acts) if made_up or not own else ()
     # where find is called again and again: two made-up problems with several refused people, or the first there are
     by_refused = sorted(made_up or cases, key=lambda case: -(case.problem.model.judge(case.people) < 0).sum())
     return Trial(instance, cases, answers, by_refused[:CONDUCT] or answers[:CONDUCT])
 
 
 @lru_cache(maxsize=256)
-def _example(i: int, requires: type | None, people: int) -> Case:
-    case = random_case(SeededDice(i, 41), requires, people)
+def _example(i: int, requires: type | None, people: int, actions: bool) -> Case:
+    case = random_case(SeededDice(i, 41), requires, people, actions=actions)
     return Case(f"example {i}: {case.name}", case.problem, case.people)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from turnabout.actions import AtMost, Changes, Implies, Is, Linear, Ordered, Rises, Rule
+from turnabout.actions import ActionSet, AtMost, Changes, Implies, Is, Linear, Ordered, Rises, Rule
 from turnabout.core import Problem
 from turnabout.costs import L0, L1, L2, MAD, Cost, PercentileShift
 from turnabout.errors import ProblemError, RuleError
@@ -31,8 +31,32 @@ class Case:
         return self.name
 
 
-def random_case(dice: Dice, requires: type | None = None, people: int = 6, tiny: bool = False, name: str = "") -> Case:
-    """A small random problem whose model offers what is required, and people under it."""
+def acting(problem: Problem) -> Problem:
+    """The problem with drafted actions, one for each feature that may move, and the cost that goes with them.
+
+    With these a plan that changes every feature at most once costs what L1 says of the row at its end.
+    """
+    labels = None if problem.labels is None else problem.labels.numpy()
+    return Problem(
+        problem.schema,
+        problem.model,
+        L1(),
+        problem.declared_rules,
+        problem.background,
+        labels,
+        ActionSet.draft(problem.schema),
+    )
+
+
+def random_case(
+    dice: Dice,
+    requires: type | None = None,
+    people: int = 6,
+    tiny: bool = False,
+    name: str = "",
+    actions: bool = False,
+) -> Case:
+    """A small random problem whose model offers what is required, and people under it; with actions if asked."""
     kinds = kinds_for(requires)
     if not kinds:
         raise ProblemError(
@@ -50,6 +74,7 @@ def random_case(dice: Dice, requires: type | None = None, people: int = 6, tiny:
         background=background,
         labels=model.judge(background) >= 0,
     )
+    problem = acting(problem) if actions else problem
     return Case(name or _title(kind, problem), problem, random_people(dice, schema, people))
 
 
@@ -106,4 +131,5 @@ def _rule(dice: Dice, schema: Schema) -> Rule | None:
 
 def _title(kind: Kind, problem: Problem) -> str:
     rules = f", {len(problem.rules)} rule(s)" if problem.rules else ""
-    return f"a random problem ({kind}, {len(problem.schema)} features, {problem.declared_cost!r}{rules})"
+    actions = f", {len(problem.actions)} actions" if problem.actions is not None else ""
+    return f"a random problem ({kind}, {len(problem.schema)} features, {problem.declared_cost!r}{rules}{actions})"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,10 +16,10 @@ from turnabout.actions import Implies, Linear, Rises
 from turnabout.core import GUARD, Problem
 from turnabout.costs import L0, L1
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
-from turnabout.testing.by_hand import as_column, keeps, legal_values
+from turnabout.testing.by_hand import as_column, differs, keeps, legal_values
 from turnabout.testing.deciders import Kind, kinds_for, weighing
 from turnabout.testing.dice import SeededDice
-from turnabout.testing.generate import Case, random_case
+from turnabout.testing.generate import Case, acting, random_case
 from turnabout.testing.people import random_people
 
 LIMIT = 20_000  # rows to try for one person
@@ -58,9 +58,16 @@ def _count(schema: Schema, own: pd.Series) -> int:
 
 
 def _least_cost(problem: Problem, person: pd.DataFrame, limit: int) -> float | None:
+    for cost, row in _accepted(problem, person, limit):
+        if _keeps_all(problem, row, person):
+            return cost
+    return None
+
+
+def _accepted(problem: Problem, person: pd.DataFrame, limit: int) -> Iterator[tuple[float, pd.Series]]:
+    """(cost, row) of every row that the original accepts clear of the boundary, cheapest first."""
     schema = problem.schema
-    own = {name: person[name].iloc[0] for name in schema.names}
-    values = [legal_values(f, own[f.name]) for f in schema]
+    values = [legal_values(f, person[f.name].iloc[0]) for f in schema]
     if (count := math.prod(map(len, values))) > limit:
         raise ValueError(f"there are {count} rows to try, more than {limit}.")
     table = every_row(schema, values)
@@ -68,10 +75,44 @@ def _least_cost(problem: Problem, person: pd.DataFrame, limit: int) -> float | N
     table = table.iloc[accepted]
     cost = problem.cost(schema.encode(person), schema.encode(table)).numpy()
     for i in np.argsort(cost, kind="stable"):
-        row = table.iloc[int(i)]
-        if all(_keeps(problem, j, rule, own, row, person) for j, rule in enumerate(problem.declared_rules)):
-            return float(cost[i])
+        yield float(cost[i]), table.iloc[int(i)]
+
+
+def _keeps_all(problem: Problem, row: pd.Series, person: pd.DataFrame) -> bool:
+    own = {name: person[name].iloc[0] for name in problem.schema.names}
+    return all(_keeps(problem, j, rule, own, row, person) for j, rule in enumerate(problem.declared_rules))
+
+
+def least_plan(
+    problem: Problem, person: pd.DataFrame, below: float = math.inf, most: int | None = None, limit: int = LIMIT
+) -> float | None:
+    """The least cost below `below` of a plan of at most `most` drafted actions, one for each feature it changes.
+
+    Tries every row and every order in which its changes may be made, since a plan must keep the rules on its way. None
+    if there is no such plan: dearer ones, which change a feature twice, are not looked at.
+    """
+    for cost, row in _accepted(problem, person, limit):
+        if cost >= below:
+            break
+        changed = [name for name in problem.schema.names if differs(person[name].iloc[0], row[name])]
+        if (most is None or len(changed) <= most) and _reachable(problem, person, row, changed):
+            return cost
     return None
+
+
+def _reachable(problem: Problem, person: pd.DataFrame, row: pd.Series, changed: list[str]) -> bool:
+    """Whether the changes can be made one by one so that every row on the way keeps the rules."""
+    own = person.iloc[0].astype(object)
+    reached = {frozenset[str]()}
+    for _ in changed:
+        further = {done | {name} for done in reached for name in changed if name not in done}
+        reached = set()
+        for done in further:
+            between = own.copy()
+            between[list(done)] = row[list(done)]
+            if _keeps_all(problem, between, person):
+                reached.add(done)
+    return bool(reached)
 
 
 def every_row(schema: Schema, values: Sequence[Sequence[Any]]) -> pd.DataFrame:
@@ -95,8 +136,14 @@ def _keeps(problem: Problem, j: int, rule: Any, own: Any, row: pd.Series, person
 
 
 @lru_cache(maxsize=16)
-def known_problems(requires: type | None = None, grids: int = 4) -> tuple[Known, ...]:
-    """Problems with known answers whose model offers what is required; made once."""
+def known_problems(requires: type | None = None, grids: int = 4, actions: bool = False) -> tuple[Known, ...]:
+    """Problems with known answers whose model offers what is required; made once.
+
+    With `actions` they have drafted ones. No plan can then cost less than the best row, though it may have to cost
+    more, since rules hold on the way too.
+    """
+    if actions:
+        return tuple(_with_actions(case) for case in known_problems(requires, grids))
     kinds = kinds_for(requires)
     if not kinds:
         return ()
@@ -105,6 +152,13 @@ def known_problems(requires: type | None = None, grids: int = 4) -> tuple[Known,
     out += [closed_form(first)] if first != "tree" else []
     out += [ruled(kind) for kind in kinds if kind != "steps"]  # which is a function here
     return (*out, *(tiny_grid(seed, requires) for seed in range(grids)))
+
+
+def _with_actions(case: Known) -> Known:
+    problem = acting(case.problem)
+    same = case.problem.declared_cost == problem.declared_cost
+    best = case.best if same else tuple(brute_force(problem, case.people))
+    return replace(case, name=f"{case.name} and actions", problem=problem, best=best)
 
 
 def closed_form(kind: Kind = "linear") -> Known:

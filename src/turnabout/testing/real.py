@@ -9,7 +9,7 @@ from turnabout.core import Problem
 from turnabout.datasets import load
 from turnabout.models import Additive, Differentiable, Linear, ReluNet, Trees, wrap
 from turnabout.schema import Category, Number, Schema
-from turnabout.testing.generate import Case
+from turnabout.testing.generate import Case, acting
 from turnabout.testing.trial import quiet
 
 Estimator = Literal["logistic", "mlp", "boosting"]
@@ -27,8 +27,14 @@ def estimators_for(requires: type | None) -> tuple[Estimator, ...]:
 
 
 @lru_cache(maxsize=16)
-def real_case(name: str, estimator: Estimator, people: int = 8) -> Case:
-    """A data set, a pipeline fitted on some of it, and a few other people of whom most are refused."""
+def real_case(name: str, estimator: Estimator, people: int = 8, actions: bool = False) -> Case:
+    """A data set, a pipeline fitted on some of it, and a few other people of whom most are refused.
+
+    With `actions` the problem has drafted ones, and costs that go with them.
+    """
+    if actions:
+        case = real_case(name, estimator, people)
+        return Case(f"{case} and actions", acting(case.problem), case.people)
     data = load(name)
     train, test = data.split(test=0.25, seed=0)
     rows = train.people.sample(min(TRAIN, len(train)), random_state=0).sort_index()

@@ -77,7 +77,7 @@ def rules(draw: Draw, schema: Schema) -> list[Rule]:
 
 @st.composite
 def problems(
-    draw: Draw, requires: type | None = None, most: int = 5, tiny: bool = False
+    draw: Draw, requires: type | None = None, most: int = 5, tiny: bool = False, actions: bool = False
 ) -> tuple[Problem, pd.DataFrame]:
     """(problem, people): all of the above, with a labelled background.
 
@@ -86,7 +86,8 @@ def problems(
     requires : the capability the model must offer, as `Method.requires`.
     most : the largest number of people.
     tiny : only features with a handful of values, so that `brute_force` can try every row.
+    actions : whether the problem has drafted actions and the cost that goes with them, as `Method.needs_actions` asks.
     """
     dice = DrawnDice(draw)
-    case = random_case(dice, requires, people=dice.whole(1, most), tiny=tiny)
+    case = random_case(dice, requires, people=dice.whole(1, most), tiny=tiny, actions=actions)
     return case.problem, case.people

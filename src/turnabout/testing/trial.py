@@ -198,9 +198,17 @@ def difference(case: Case, a: Recourse, b: Recourse, to_b: dict[Any, Any] | None
                     return (
                         f"person {person!r}, option {number}: {name} is {left!r} in one answer, {right!r} in the other"
                     )
+        if _steps_of(a, person) != _steps_of(b, other):
+            return f"person {person!r} is shown other steps in one answer than in the other"
     return ""
 
 
 def _options_of(answer: Recourse, person: Any) -> pd.DataFrame:
     mine = np.array([key[0] == person for key in answer.options.index], dtype=bool)
     return answer.options[mine].astype(object)
+
+
+def _steps_of(answer: Recourse, person: Any) -> list[tuple[Any, ...]]:
+    mine = answer.steps[np.array([key[0] == person for key in answer.steps.index], dtype=bool)]
+    keys = [key[1:] for key in mine.index]
+    return list(zip(keys, mine["action"], mine["becomes"], strict=True))

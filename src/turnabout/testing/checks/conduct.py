@@ -116,7 +116,9 @@ def fits_what_it_requires(trial: Trial) -> Complaints:
         if requires is None or isinstance(bare, requires):
             return
         labels = None if problem.labels is None else problem.labels.numpy()
-        unfit = Problem(problem.schema, bare, background=problem.background, labels=labels)
+        unfit = Problem(
+            problem.schema, bare, background=problem.background, labels=labels, actions=problem.declared_actions
+        )
         try:
             trial.fresh().fit(unfit)
         except TurnaboutError as error:
@@ -126,6 +128,25 @@ def fits_what_it_requires(trial: Trial) -> Complaints:
             yield f"a model that is not {requires.__name__} makes fit raise {type(error).__name__}: {error}"
         else:
             yield f"fit takes a model that is not {requires.__name__}."
+
+
+@check("a method that needs actions says so to a problem that has none.")
+def asks_for_actions(trial: Trial) -> Complaints:
+    if not getattr(trial.method, "needs_actions", False):
+        return
+    for case in trial.conduct[:1]:
+        problem = case.problem
+        labels = None if problem.labels is None else problem.labels.numpy()
+        bare = Problem(problem.schema, problem.model, background=problem.background, labels=labels)
+        try:
+            trial.fresh().fit(bare)
+        except TurnaboutError as error:
+            if "actions" not in str(error):
+                yield f"refusing a problem without actions, the error does not speak of them: {error.message}"
+        except Exception as error:
+            yield f"a problem without actions makes fit raise {type(error).__name__}: {error}"
+        else:
+            yield "fit takes a problem without actions."
 
 
 @check("progress never goes back, and ends with all people done.")
@@ -193,5 +214,13 @@ def slowed(case: Case) -> Case:
     model = copy.copy(problem.model)
     model.__class__ = type(f"Slow{type(model).__name__}", (Slow, type(model)), {})
     labels = None if problem.labels is None else problem.labels.numpy()
-    slow = Problem(problem.schema, model, problem.declared_cost, problem.declared_rules, problem.background, labels)
+    slow = Problem(
+        problem.schema,
+        model,
+        problem.declared_cost,
+        problem.declared_rules,
+        problem.background,
+        labels,
+        problem.declared_actions,
+    )
     return Case(f"{case} with a slow model", slow, case.people)

@@ -7,7 +7,7 @@ from typing import Any
 
 from turnabout.core import Recourse, Status
 from turnabout.testing.checks.base import Complaints, check
-from turnabout.testing.known import Known
+from turnabout.testing.known import Known, countable, least_plan
 from turnabout.testing.trial import Trial
 
 
@@ -42,10 +42,17 @@ def reaches_the_optimum(trial: Trial) -> Complaints:
             yield f"{case}: person {person!r} {told}; the cheapest plan costs {best:.9g}."
 
 
-@check("IMPOSSIBLE is said only to people for whom trying every row finds nothing.")
+@check("IMPOSSIBLE is said only to people for whom trying every row, or plan, finds nothing.")
 def proves_impossible_honestly(trial: Trial) -> Complaints:
     for case, answer, person, best, _ in _refused(trial):
         if best is not None and Status(answer.status[person]) == Status.IMPOSSIBLE:
+            if case.problem.actions is not None:  # rules hold on the way too, and plans have so many steps
+                someone = case.people.loc[[person]]
+                steps = getattr(trial.method, "max_steps", None)
+                if countable(case.problem, someone):
+                    best = least_plan(case.problem, someone, most=steps)
+                if best is None:
+                    continue
             yield f"{case}: person {person!r} is told IMPOSSIBLE, and there is a plan for {best:.6g}."
 
 

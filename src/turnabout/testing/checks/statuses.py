@@ -79,10 +79,18 @@ def shows_distinct_options(trial: Trial) -> Complaints:
             if len(mine) > OPTIONS:
                 yield f"{case}: person {person!r} is shown {len(mine)} options, and {OPTIONS} were asked for."
             rows = mine[names].astype(object)
+            ways = [_actions(answer, key) for key in mine.index]
             for i in range(len(rows)):
                 for j in range(i):
-                    if not any(differs(rows[name].iloc[i], rows[name].iloc[j]) for name in names):
+                    same_row = not any(differs(rows[name].iloc[i], rows[name].iloc[j]) for name in names)
+                    if same_row and ways[i] == ways[j]:
                         yield f"{case}: person {person!r} is shown the same option as {j} and as {i}."
             costs = mine["cost"].astype(float).tolist()
             if ranked and any(b < a - 1e-9 for a, b in pairwise(costs)):
                 yield f"{case}: the options of person {person!r} cost {costs}, not cheapest first."
+
+
+def _actions(answer: Recourse, key: Any) -> list[str]:
+    """The actions that lead to an option, in no order; none where it is shown without steps."""
+    mine = [step[:2] == key for step in answer.steps.index]
+    return sorted(answer.steps["action"].to_numpy()[mine]) if any(mine) else []

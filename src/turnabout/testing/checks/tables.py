@@ -93,7 +93,7 @@ def travels_as_json(trial: Trial) -> Complaints:
         back = type(answer).from_json(text)
         if back.fingerprint != answer.fingerprint or back != answer:
             yield f"{case}: the answer read back from JSON is another one."
-        for part in ("people", "options", "why"):
+        for part in ("people", "options", "why", "steps", "plans"):
             before, after = getattr(answer, part), getattr(back, part)
             if len(before) == len(after) == 0 and list(before) == list(after):
                 continue  # an empty index has no type
