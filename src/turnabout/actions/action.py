@@ -62,6 +62,7 @@ class FreeForm:
     footprint: tuple[str, ...]
     reads: tuple[str, ...] | None
     start: Start | None
+    project: Map | None = None
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -149,6 +150,7 @@ class Action:
         start: Start | None = None,
         reads: Iterable[str] | None = None,
         label: str = "",
+        project: Map | None = None,
     ) -> Action:
         """An action written as differentiable functions of encoded people x (n, d) and parameters r (n, P).
 
@@ -157,6 +159,7 @@ class Action:
         precondition : (x, x_new, r) -> (n, c), every column at least 0 where the step is allowed.
         footprint : the features it changes. reads : those it looks at; all of them when None.
         start : (x, generator) -> (n, P), where a search may begin; between the limits of the parameters when None.
+        project : (x, r) -> r, the nearest parameters at which the precondition holds, if that is easily said.
         """
         named = tuple(parameters)
         if twice := [p.name for i, p in enumerate(named) if p.name in [q.name for q in named[:i]]]:
@@ -164,10 +167,11 @@ class Action:
         touched = (footprint,) if isinstance(footprint, str) else tuple(footprint)
         if not touched:
             raise ActionError(f"the free-form action '{name}' has no footprint.", hint="name the features it changes.")
-        for what, function in (("effect", effect), ("cost", cost), ("precondition", precondition), ("start", start)):
-            if not (callable(function) or (function is None and what in ("precondition", "start"))):
+        functions = {"effect": effect, "cost": cost, "precondition": precondition, "start": start, "project": project}
+        for what, function in functions.items():
+            if not (callable(function) or (function is None and what not in ("effect", "cost"))):
                 raise ActionError(f"{what} of the free-form action '{name}' is {function!r}.", hint="give a function.")
-        form = FreeForm(effect, cost, precondition, touched, None if reads is None else tuple(reads), start)
+        form = FreeForm(effect, cost, precondition, touched, None if reads is None else tuple(reads), start, project)
         return cls(name, (), 0.0, (), duration, named, repeatable, label, form=form)
 
     # -- what it touches --------------------------------------------------------------------------------------

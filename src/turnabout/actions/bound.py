@@ -125,6 +125,26 @@ class BoundActions:
             words = f"{action.sentence(values)} ({words})"
         return values, words
 
+    def read_step(
+        self, a: int, old_row: Mapping[str, Any], new_row: Mapping[str, Any], said: Mapping[str, float]
+    ) -> Tensor:
+        """(P,) the parameters, as the tables count them, of a step between two printed rows.
+
+        `said` holds the parameters as printed, for those that cannot be read off the rows.
+        """
+        out = torch.zeros(self.tables.gain.shape[1], dtype=torch.float64)
+        line, columns = self.lines[a], self.tables.columns.tolist()
+        old, new = self._state(old_row), self._state(new_row)
+        for p, parameter in enumerate(self.actions[a].parameters):
+            column = None if line is None else line.handle(p)
+            if line is None or column is None:
+                out[p] = said[parameter.name]
+                continue
+            j = columns.index(column)
+            still = line.keep[column] * float(old[j]) + line.add.get(column, 0.0)
+            out[p] = (float(new[j]) - still) / line.gain[p, column]
+        return out
+
     def _state(self, row: Mapping[str, Any]) -> Tensor:
         """A printed row -> its state (e,); cells that no action speaks of are not looked at."""
         units = torch.zeros(self.schema.d, dtype=torch.float64)

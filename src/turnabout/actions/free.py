@@ -57,6 +57,27 @@ class FreeScript(Script):
             slack = slack.index_copy(0, rows, found)
         return slack
 
+    def limits(self, t: int, old: Tensor, r: Tensor, p: int, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
+        """As in a script of declared actions; of a free-form action only the limits declared for its parameters."""
+        covered = sum(len(rows) for _, rows in self.groups[t])
+        if covered == len(old):
+            return self.low[t, :, p], self.high[t, :, p]
+        low, high = super().limits(t, old, r, p, lo, hi)
+        for _, rows in self.groups[t]:
+            low = low.index_copy(0, rows, self.low[t, rows, p])
+            high = high.index_copy(0, rows, self.high[t, rows, p])
+        return low, high
+
+    def project(self, t: int, old: Tensor, r: Tensor) -> Tensor:
+        """(B, P) the nearest parameters at which preconditions hold, of those actions that say how to get there."""
+        for action, rows in self.groups[t]:
+            if (nearest := _form(action).project) is not None:
+                some = r[rows].clone()
+                count = len(action.parameters)
+                some[:, :count] = nearest(self._encoded(old[rows]), some[:, :count])
+                r = r.index_copy(0, rows, some)
+        return r
+
     def _arguments(
         self, action: Action, rows: Tensor, old: Tensor, new: Tensor, r: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:

@@ -286,6 +286,10 @@ class Script:
             slacks.append(self.slack(t, old, new, r[:, t]))
         return Path(torch.stack(states, 1), torch.stack(costs, 1), torch.stack(slacks, 1))
 
+    def project(self, t: int, old: Tensor, r: Tensor) -> Tensor:
+        """(B, P) parameters moved to where free-form preconditions hold; declared ones have `limits`."""
+        return r
+
     def limits(self, t: int, old: Tensor, r: Tensor, p: int, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
         """(B,), (B,): where parameter p of step t may lie, the others at r (B, P), so that all conditions hold and
         the new state stays within lo and hi (B, e). Empty (low above high) where a condition cannot be mended by it.

@@ -1,0 +1,242 @@
+"""Optimal sequences of real-world actions (Ramakrishnan, Lee, Albarghouthi, 2020)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+
+from turnabout.core import Method, Problem, Proposal
+from turnabout.core.noise import draws_of, largest_theta, under_noise
+from turnabout.core.plan import Plans
+from turnabout.core.verify import clearance
+from turnabout.errors import MethodError
+from turnabout.methods.sequences.batch import Best
+from turnabout.methods.sequences.carlini import Descent, Relaxation
+from turnabout.methods.sequences.decision import Decision
+from turnabout.methods.sequences.printable import Accept, printable, tightened
+from turnabout.methods.sequences.robust import DRAWS, Slips, harden
+from turnabout.methods.sequences.search import Ledger, Score, Search
+from turnabout.methods.sequences.solve import Effort, Solver
+from turnabout.methods.sequences.words import Word, Words, as_tensor
+from turnabout.models import Differentiable
+from turnabout.typing import Tensor
+
+SPARE = 6  # plans made printable for each person, beyond the options asked for
+
+
+class ActionSequences(Method):
+    r"""The cheapest sequence of a person's actions that the model accepts.
+
+    With actions a, their parameters r, costs c and preconditions, finds for each refused person x_0
+
+        min over (sigma, rho)  sum_i c_{sigma_i}(x_{i-1}, rho_i),   x_i = a_{sigma_i}(x_{i-1}, rho_i)         (1)
+        s.t. the model accepts x_k, and every precondition holds at its step.
+
+    Sequences grow one action at a time, the smallest score first (Algorithm 1), with
+        breadth:    score = length of the sequence,                                                           (2)
+        objective:  score = value of (3) at the parent,
+        gradient:   score = - mean |d loss / d x_j| over the footprint of the added action, at the parent's end,
+    and for each the parameters solve, from several starts,
+
+        min over rho   w max(0, -margin(x_k)) + sum_i c_i + conditions                                        (3)
+
+    by a comb or draws, Adam (`descent`), and convex steps along the boundary: the model is linearised, the cost kept as
+    it is, and the one multiplier of  margin + slope . (rho' - rho) >= 0  found by halving. Orders of actions that
+    commute are one sequence. Where the published code never checks preconditions, adds their penalty to the cost and
+    compares z-scores with raw bounds, plans here are replayed as printed and their cost is the cost.
+
+    Use it when what a person can do is known as actions: with steps, guards, side effects and prices. It is not exact;
+    `certify=True` adds a proven lower bound and the gap to it.
+
+    Parameters
+    ----------
+    max_steps : longest sequence.
+    score : which sequence to look at next; all find the same plans unless `iterations` or a time limit ends the search.
+    iterations : sequences solved for each person, at most; None for all.
+    effort : how hard to look for parameters; None picks by the actions.
+    relaxation : how conditions enter (3): "projection" with an augmented Lagrangian, or the paper's "exponential".
+    passes : looks at every sequence; from the second on, with what is known of all others.
+    merge : treat orders of commuting actions as one sequence.
+    beam : sequences of one length from which longer ones grow, for each person; only large sets of actions reach it.
+    robust : theta; plans are then the cheapest found that are still accepted, with every condition kept, in
+        `robust_share` of the cases when each parameter r is replaced by any in [(1 - theta) r, (1 + theta) r]. Who has
+        no such plan gets an ordinary one; `answer.plans.tolerance` says what each withstands.
+
+    References
+    ----------
+    Ramakrishnan, Lee, Albarghouthi (2020), Synthesizing action sequences for modifying model decisions, AAAI.
+    """
+
+    needs_actions = True
+    chunk = 512
+
+    def __init__(
+        self,
+        max_steps: int = 4,
+        score: Score = "breadth",
+        iterations: int | None = None,
+        effort: Effort | None = None,
+        relaxation: Relaxation = "projection",
+        passes: int = 2,
+        merge: bool = True,
+        beam: int = 1000,
+        robust: float | None = None,
+        robust_share: float = 0.8,
+    ):
+        self.max_steps = max_steps
+        self.score = score
+        self.iterations = iterations
+        self.effort = effort
+        self.relaxation = relaxation
+        self.passes = passes
+        self.merge = merge
+        self.beam = beam
+        self.robust = robust
+        self.robust_share = robust_share
+
+    @classmethod
+    def small(cls) -> Self:
+        return cls(max_steps=2, effort=Effort(draws=16, restarts=2, rounds=8))
+
+    def _fit(self, problem: Problem) -> None:
+        if isinstance(self.max_steps, bool) or not isinstance(self.max_steps, int) or self.max_steps < 1:
+            raise MethodError(f"max_steps={self.max_steps!r} allows no plan.", hint="use 1 or more; the paper uses 4.")
+        if self.score not in ("breadth", "objective", "gradient"):
+            raise MethodError(f"score={self.score!r} is not known.", hint="use breadth, objective or gradient.")
+        if self.score == "gradient" and not isinstance(problem.model, Differentiable):
+            raise MethodError(
+                f"the gradient score needs a model that is Differentiable, and {problem.model!r} is not.",
+                hint="use score='breadth' or 'objective'.",
+            )
+        if self.relaxation not in ("projection", "exponential"):
+            raise MethodError(f"relaxation={self.relaxation!r} is not known.", hint="use projection or exponential.")
+        if self.beam < 1 or (self.iterations is not None and self.iterations < 1):
+            raise MethodError("beam and iterations must be at least 1.", hint="leave them out for a full search.")
+        if self.robust is not None and not 0 < self.robust < 1:
+            raise MethodError(
+                f"robust={self.robust!r} is not a share of a parameter.", hint="0.03 is three percent."
+            )
+        if not 0 < self.robust_share <= 1:
+            raise MethodError(f"robust_share={self.robust_share!r} is not a probability.", hint="the paper uses 0.8.")
+        assert problem.actions is not None
+        self.actions_ = tightened(problem)
+        self.words_ = Words(self.actions_, self.merge)
+
+    def _search(self, x: Tensor) -> Proposal:
+        search = self.explore(x)
+        chosen = [(i, word) for i in range(len(x)) for word in _choice(search.ledger, i, SPARE + 2 * self.run.options)]
+        given = [search.ledger.r[search.ledger.place[i][word]] for i, word in chosen]
+        plans = self._print(x, chosen, given)
+        if self.robust is not None:
+            plans = self._robust(x, search, chosen, plans)
+        return Proposal(x.unsqueeze(1), plans=plans)
+
+    def explore(self, x: Tensor) -> Search:
+        """Solve the words of refused people x (n, d); the search with its ledger, for those who study it."""
+        solver = self._solver(x)
+        search = Search(solver, self.words_, self.max_steps, self.beam, lambda: self.run.expired)
+        if self.score == "breadth" and self.iterations is None:
+            search.breadth()
+        else:
+            search.best_first(self.score, 8 if self.iterations is None else 1, self.iterations)
+        for _ in range(0 if solver.actions.free else self.passes - 1):
+            search.again()
+        return search
+
+    def _solver(self, x: Tensor) -> Solver:
+        problem, actions = self.problem_, self.actions_
+        lo, hi = problem.bounds(x)
+        decision = Decision(problem.model, actions.tables, x)
+        effort = self.effort
+        if effort is None:
+            effort = Effort(draws=64, restarts=8, descent=Descent(steps=40, lr=1.0)) if actions.free else Effort()
+        if self.relaxation == "exponential" and effort.descent is None:
+            effort = Effort(effort.draws, effort.restarts, Descent(steps=200, lr=0.05), effort.rounds)
+        return Solver(
+            decision,
+            actions,
+            actions.tables.units(lo),
+            actions.tables.units(hi),
+            2 * clearance(problem),
+            effort,
+            self.relaxation,
+            self.run.rng,
+            lambda: self.run.expired,
+        )
+
+    def _print(
+        self, x: Tensor, chosen: list[tuple[int, Word]], given: list[Tensor], accept: Accept | None = None
+    ) -> Plans:
+        """Words of people with their parameters as printable plans, (n, k, ...); -1 where `accept` refuses."""
+        assert self.problem_.actions is not None
+        size = self.problem_.actions.tables.gain.shape[1]
+        counts = torch.bincount(torch.tensor([i for i, _ in chosen], dtype=torch.long), minlength=len(x))
+        width = max(1, int(counts.max())) if len(x) else 1
+        words = torch.full((len(x), width, self.max_steps), -1, dtype=torch.long, device=x.device)
+        r = torch.zeros(len(x), width, self.max_steps, size, dtype=x.dtype, device=x.device)
+        if not chosen:
+            return Plans(words, r)
+        owner = torch.tensor([i for i, _ in chosen], device=x.device)
+        flat = as_tensor([word for _, word in chosen], self.max_steps, x.device)
+        start = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=x.device)
+        for k, parameters in enumerate(given):
+            start[k, : len(parameters)] = parameters
+        least, expired = clearance(self.problem_), lambda: self.run.expired
+        printed = printable(self.problem_, x[owner], flat, start, least, self.ask, expired, accept)
+        if accept is not None:
+            flat = torch.where(torch.isfinite(printed.cost).unsqueeze(1), flat, -1)
+        slot = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
+        words[owner, slot], r[owner, slot] = flat, printed.r
+        return Plans(words, r)
+
+    def _robust(self, x: Tensor, search: Search, chosen: list[tuple[int, Word]], plans: Plans) -> Plans:
+        """The same words with parameters that bear slips; people for whom none does keep their ordinary plans."""
+        assert self.robust is not None
+        problem, device = self.problem_, x.device
+        size = plans.r.shape[3]
+        noise = draws_of(DRAWS, self.max_steps, size, self.run.rng("slips"))
+        slips = Slips(self.robust, self.robust_share, noise)
+        owner = torch.tensor([i for i, _ in chosen], dtype=torch.long, device=device)
+        words = as_tensor([word for _, word in chosen], self.max_steps, device)
+        rows = [search.ledger.place[i][word] for i, word in chosen]
+        r = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=device)
+        for k, row in enumerate(rows):
+            r[k, : len(search.ledger.r[row])] = search.ledger.r[row]
+        cost = torch.tensor([search.ledger.cost[row] for row in rows], dtype=x.dtype, device=device)
+        batch = search.solver.batch(owner, words)
+        best = harden(
+            problem, batch, words, Best(r, cost, cost), slips, search.solver.effort.rounds, lambda: self.run.expired
+        )
+        check = draws_of(4 * DRAWS, self.max_steps, size, self.run.rng("check"))
+        hard = torch.isfinite(best.cost).nonzero().squeeze(1).tolist()
+
+        def accept(at: Tensor, word: Tensor, parameters: Tensor) -> Tensor:
+            rows_x = x[owner[torch.tensor(hard, device=device)[at]]]
+            kept = under_noise(problem, rows_x, word, parameters, self.robust or 0.0, check)
+            return kept.allowed >= self.robust_share
+
+        firm = self._print(x, [chosen[k] for k in hard], [best.r[k] for k in hard], accept)
+        has = (firm.words >= 0).flatten(1).any(1)
+        width = max(firm.words.shape[1], plans.words.shape[1])
+        both = Plans(_widen(plans.words, width, -1), _widen(plans.r, width, 0.0))
+        both.words[has], both.r[has] = _widen(firm.words, width, -1)[has], _widen(firm.r, width, 0.0)[has]
+        live = (both.words >= 0).any(-1)
+        both.tolerance = torch.full(live.shape, torch.nan, dtype=x.dtype, device=device)
+        who = live.nonzero()[:, 0]
+        both.tolerance[live] = largest_theta(problem, x[who], both.words[live], both.r[live], self.robust_share, noise)
+        return both
+
+
+def _widen(part: Tensor, width: int, value: float) -> Tensor:
+    """(n, k, ...) -> (n, width, ...), filled up with a value."""
+    more = part.new_full((part.shape[0], width - part.shape[1], *part.shape[2:]), value)
+    return torch.cat([part, more], 1)
+
+
+def _choice(ledger: Ledger, i: int, count: int) -> list[Word]:
+    """A person's cheapest accepted words; if there are none, the one that came nearest."""
+    ranked = ledger.ranked(i)[:count]
+    if ranked or not ledger.place[i]:
+        return ranked
+    return [max(ledger.place[i], key=lambda word: (ledger.margin[ledger.place[i][word]], word))]

@@ -1,0 +1,5 @@
+"""Certificates for plans of actions: how cheap any plan can be, proved by bounds over boxes of parameters."""
+
+from turnabout.methods.sequences.certificate.certify import Certificates, Engine, certify
+
+__all__ = ["Certificates", "Engine", "certify"]

@@ -1,0 +1,300 @@
+"""Boxes of parameters: where the states of a word can be, what its plans cost, which conditions can still hold.
+
+A box low <= theta <= high (B, K), K = T P, is written as theta = middle + radius * delta with |delta| <= 1. Over it
+every state of the path is held in two ways, both sound:
+
+    s_j = center_j + sum_k slope_jk delta_k + slack_j eps,   |eps| <= 1       and       low_j <= s_j <= high_j      (1)
+
+The first is exact (slack 0) while steps are shifts or first scalings; a product of two forms adds the product of their
+radii to the slack, which shrinks with the square of the box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from turnabout.actions.steps import TINY
+from turnabout.methods.sequences.certificate.jobs import SLACK, Jobs
+from turnabout.typing import Tensor
+
+
+@dataclass(frozen=True)
+class Hull:
+    """States over a box, (B, m); slope (B, m, K). Equation (1)."""
+
+    center: Tensor
+    slope: Tensor
+    slack: Tensor
+    low: Tensor
+    high: Tensor
+
+
+@dataclass(frozen=True)
+class Price:
+    """A lower bound of the cost: constant + sum_k linear_k |z_k| + curved_k z_k^2, z = theta - kink; (B,) and (B, K)."""
+
+    constant: Tensor
+    linear: Tensor
+    curved: Tensor
+    kink: Tensor
+
+    def least(self, low: Tensor, high: Tensor) -> Tensor:
+        """(B, K) the least share of each parameter within a box."""
+        z = torch.clamp(torch.zeros_like(low), low - self.kink, high - self.kink)
+        return self.linear * z.abs() + self.curved * z * z
+
+    def pick(self, rows: Tensor) -> Price:
+        """Some of the boxes."""
+        return Price(self.constant[rows], self.linear[rows], self.curved[rows], self.kink[rows])
+
+    def at(self, theta: Tensor) -> Tensor:
+        """(B,) at some parameters (B, K)."""
+        z = theta - self.kink
+        return self.constant + (self.linear * z.abs() + self.curved * z * z).sum(-1)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Linear conditions: slope . delta + top >= 0 wherever row r holds, (B, R, K) and (B, R).
+
+    most and least (B, R) enclose the exact value of the row over the box.
+    """
+
+    slope: Tensor
+    top: Tensor
+    most: Tensor
+    least: Tensor
+
+    def pick(self, boxes: Tensor) -> Rows:
+        """The rows of some boxes."""
+        return Rows(self.slope[boxes], self.top[boxes], self.most[boxes], self.least[boxes])
+
+    @classmethod
+    def join(cls, parts: list[Rows]) -> Rows:
+        """Rows under each other."""
+        return cls(*(torch.cat([getattr(p, name) for p in parts], 1) for name in ("slope", "top", "most", "least")))
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """A batch of boxes carried through their words; alive (B,) is False where no plan of the box can be allowed."""
+
+    states: list[Hull]
+    price: Price
+    rows: list[Rows]  # one for each step
+    alive: Tensor
+
+    @property
+    def end(self) -> Hull:
+        return self.states[-1]
+
+
+def roll(jobs: Jobs, low: Tensor, high: Tensor) -> Rolled:
+    """Carry boxes (B, K) through the steps of their jobs (B,)."""
+    middle, radius = (low + high) / 2, (high - low) / 2
+    hull = Hull(
+        jobs.start, low.new_zeros(*jobs.start.shape, low.shape[1]), torch.zeros_like(jobs.start), *[jobs.start] * 2
+    )
+    states, prices, rows = [hull], [], []
+    alive = torch.ones(len(jobs), dtype=torch.bool, device=low.device)
+    for t in range(jobs.steps):
+        at = slice(t * jobs.parameters, (t + 1) * jobs.parameters)
+        old, hull = hull, _step(jobs, t, hull, low[:, at], high[:, at], middle[:, at], radius[:, at])
+        states.append(hull)
+        prices.append(_price(jobs, t, old, hull, low[:, at], high[:, at]))
+        rows.append(_rows(jobs, t, old, hull))
+        alive = alive & (hull.low <= hull.high).all(1) & (rows[-1].most >= 0).all(1)
+    price = Price(
+        jobs.constant + torch.stack([p.constant for p in prices]).sum(0),
+        *(torch.cat([getattr(p, name) for p in prices], 1) for name in ("linear", "curved", "kink")),
+    )
+    return Rolled(states, price, rows, alive)
+
+
+# -- states ---------------------------------------------------------------------------------------------------------
+
+
+def _times(a: Tensor, b: Tensor) -> Tensor:
+    """a * b, zero where a is."""
+    return torch.where(a == 0, torch.zeros_like(b), a * b)
+
+
+def _product(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+    """[a, b] * [c, d]."""
+    ends = torch.stack(torch.broadcast_tensors(_times(c, a), _times(d, a), _times(c, b), _times(d, b)))
+    return ends.amin(0), ends.amax(0)
+
+
+def _inverse(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """1 / [a, b]; everything where the interval holds zero."""
+    safe = (a > TINY) | (b < -TINY)
+    one, inf = torch.ones_like(a), torch.full_like(a, torch.inf)
+    return torch.where(safe, 1 / torch.where(safe, b, one), -inf), torch.where(safe, 1 / torch.where(safe, a, one), inf)
+
+
+def scaling(jobs: Jobs, t: int) -> Tensor:
+    """(B, m) columns that step t multiplies by its factor."""
+    return jobs.scales[:, t, None] & jobs.scaled[:, t]
+
+
+def _dialed(jobs: Jobs, t: int, part: Tensor) -> Tensor:
+    """(B, P) -> (B, 1) the parameter of a scaling."""
+    return part.gather(1, jobs.dial[:, t, None])
+
+
+def interval(jobs: Jobs, t: int, low: Tensor, high: Tensor, least: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
+    """Interval arithmetic for step t: states [low, high] (B, m), parameters [least, most] (B, P) -> new states."""
+    keep, gain = jobs.keep[:, t], jobs.gain[:, t]
+    ends = torch.stack([keep * low, keep * high])
+    shifts = torch.stack([_times(gain, least.unsqueeze(-1)), _times(gain, most.unsqueeze(-1))])
+    new_low = ends.amin(0) + jobs.add[:, t] + shifts.amin(0).sum(1)
+    new_high = ends.amax(0) + jobs.add[:, t] + shifts.amax(0).sum(1)
+    scaled, led = scaling(jobs, t), _led(jobs, t)
+    if bool(scaled.any()):
+        a, b = _product(low, high, _dialed(jobs, t, least), _dialed(jobs, t, most))
+        new_low, new_high = torch.where(scaled, a, new_low), torch.where(scaled, b, new_high)
+    if bool((led & ~scaled).any()):
+        a, b = _product(*_share(jobs, t, low, high), *(s.gather(1, jobs.leader[:, t]) for s in (new_low, new_high)))
+        new_low, new_high = torch.where(led & ~scaled, a, new_low), torch.where(led & ~scaled, b, new_high)
+    loose = SLACK * (1.0 + torch.maximum(jobs.lo.abs(), jobs.hi.abs()).nan_to_num(posinf=0.0))
+    rounding = jobs.rounding[:, t]
+    return torch.maximum(new_low - rounding, jobs.lo - loose), torch.minimum(new_high + rounding, jobs.hi + loose)
+
+
+def _led(jobs: Jobs, t: int) -> Tensor:
+    return jobs.leader[:, t] != torch.arange(jobs.start.shape[1], device=jobs.start.device)
+
+
+def _share(jobs: Jobs, t: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """What each column is of its leader, as an interval."""
+    leader = jobs.leader[:, t]
+    return _product(low, high, *_inverse(low.gather(1, leader), high.gather(1, leader)))
+
+
+def _step(jobs: Jobs, t: int, old: Hull, least: Tensor, most: Tensor, middle: Tensor, radius: Tensor) -> Hull:
+    keep, gain, p = jobs.keep[:, t], jobs.gain[:, t], jobs.parameters
+    center = keep * old.center + jobs.add[:, t] + (middle.unsqueeze(-1) * gain).sum(1)
+    slope = keep.unsqueeze(-1) * old.slope
+    slope[:, :, t * p : (t + 1) * p] += (radius.unsqueeze(-1) * gain).transpose(1, 2)
+    slack = keep.abs() * old.slack
+    low, high = interval(jobs, t, old.low, old.high, least, most)
+    scaled, led = scaling(jobs, t), _led(jobs, t)
+    if bool(scaled.any()):
+        u, h = _dialed(jobs, t, middle), _dialed(jobs, t, radius)
+        place = (t * p + jobs.dial[:, t, None, None]).expand(-1, slope.shape[1], 1)
+        turned = (u.unsqueeze(-1) * old.slope).scatter_add(2, place, (h * old.center).unsqueeze(-1))
+        extra = h * old.slope.abs().sum(-1) + (u.abs() + h) * old.slack
+        center, slack = torch.where(scaled, u * old.center, center), torch.where(scaled, extra, slack)
+        slope = torch.where(scaled.unsqueeze(-1), turned, slope)
+    follows = led & ~scaled
+    if bool(follows.any()):
+        leader = jobs.leader[:, t]
+        a, b = _share(jobs, t, old.low, old.high)
+        sure = torch.isfinite(a) & torch.isfinite(b)
+        share, spread = torch.where(sure, (a + b) / 2, 0.0), torch.where(sure, (b - a) / 2, 0.0)
+        size = torch.maximum(low.abs(), high.abs()).gather(1, leader)
+        wide = leader.unsqueeze(-1).expand_as(slope)
+        center = torch.where(follows, torch.where(sure, share * center.gather(1, leader), (low + high) / 2), center)
+        reach = torch.where(sure, share.abs() * slack.gather(1, leader) + spread * size, (high - low) / 2)
+        slack = torch.where(follows, reach, slack)
+        slope = torch.where(follows.unsqueeze(-1), share.unsqueeze(-1) * slope.gather(1, wide), slope)
+    slack = slack + jobs.rounding[:, t]
+    spread = slope.abs().sum(-1) + slack
+    return Hull(center, slope, slack, torch.maximum(low, center - spread), torch.minimum(high, center + spread))
+
+
+# -- prices ---------------------------------------------------------------------------------------------------------
+
+
+def coefficients(jobs: Jobs, t: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Least linear and curved price and the kink of each parameter (B, P), for old states in [low, high].
+
+    The fourth, (B, m), says which columns they account for.
+    """
+    near = torch.where(low > 0, low, torch.where(high < 0, -high, torch.zeros_like(low)))
+    far = torch.maximum(low.abs(), high.abs()).clamp(min=TINY)
+    absolute, squared = jobs.absolute[:, t], jobs.squared[:, t]
+    relative, relative_squared = jobs.absolute_relative[:, t], jobs.squared_relative[:, t]
+    gain, exact = jobs.gain[:, t], jobs.rounding[:, t] == 0
+    scales = jobs.scales[:, t, None]
+    aimed = jobs.aimed[:, t] & (low == high).unsqueeze(1)
+    mine = ((jobs.own[:, t] & exact.unsqueeze(1)) | aimed) & ~scales.unsqueeze(-1)  # (B, P, m)
+    size = gain.abs() * mine
+    linear = (size * (absolute + relative / far).unsqueeze(1)).sum(-1)
+    curved = (size * size * (squared + relative_squared / (far * far)).unsqueeze(1)).sum(-1)
+    back = (low - jobs.keep[:, t] * low - jobs.add[:, t]).unsqueeze(1) / torch.where(gain == 0, 1.0, gain)
+    kink = torch.where(aimed & mine, back, 0.0).sum(-1)
+    scaled = scaling(jobs, t) & exact
+    known = scaled & (near > TINY)
+    turn = torch.zeros_like(linear, dtype=torch.bool).scatter(1, jobs.dial[:, t, None], True) & scales
+    share = (scaled * absolute * near + known * relative).sum(-1, keepdim=True)
+    bend = (scaled * squared * near * near + known * relative_squared).sum(-1, keepdim=True)
+    linear, curved = torch.where(turn, share, linear), torch.where(turn, bend, curved)
+    return linear, curved, torch.where(turn, torch.ones_like(kink), kink), mine.any(1) | scaled
+
+
+def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor) -> Price:
+    linear, curved, kink, done = coefficients(jobs, t, old.low, old.high)
+    change = jobs.keep[:, t] - 1
+    ends = torch.stack([change * old.low, change * old.high])
+    gain = jobs.gain[:, t]
+    shifts = torch.stack([gain * least.unsqueeze(-1), gain * most.unsqueeze(-1)])
+    low = ends.amin(0) + jobs.add[:, t] + shifts.amin(0).sum(1) - jobs.rounding[:, t]
+    high = ends.amax(0) + jobs.add[:, t] + shifts.amax(0).sum(1) + jobs.rounding[:, t]
+    other = _led(jobs, t) | scaling(jobs, t)
+    low, high = torch.where(other, new.low - old.high, low), torch.where(other, new.high - old.low, high)
+    size = torch.maximum(low, -high).clamp(min=0) * ~done  # the least change of columns not accounted for
+    far = torch.maximum(old.low.abs(), old.high.abs()).clamp(min=TINY)
+    straight = jobs.absolute[:, t] + jobs.absolute_relative[:, t] / far
+    bend = jobs.squared[:, t] + jobs.squared_relative[:, t] / (far * far)
+    return Price((straight * size + bend * size * size).sum(-1), linear, curved, kink)
+
+
+# -- conditions -----------------------------------------------------------------------------------------------------
+
+
+def _rows(jobs: Jobs, t: int, old: Hull, new: Hull) -> Rows:
+    """Conditions, reach of the new state, and the declared limits of a scaling's parameter."""
+    a, b, offset = jobs.of_old[:, t], jobs.of_new[:, t], jobs.offset[:, t]
+    slope = a @ old.slope + b @ new.slope
+    middle = (a @ old.center.unsqueeze(-1) + b @ new.center.unsqueeze(-1)).squeeze(-1) + offset
+    slack = (a.abs() @ old.slack.unsqueeze(-1) + b.abs() @ new.slack.unsqueeze(-1)).squeeze(-1)
+    ends = torch.stack([a * old.low.unsqueeze(1), a * old.high.unsqueeze(1)])
+    ends_new = torch.stack([b * new.low.unsqueeze(1), b * new.high.unsqueeze(1)])
+    spread = slope.abs().sum(-1) + slack
+    most = torch.minimum(middle + spread, offset + ends.amax(0).sum(-1) + ends_new.amax(0).sum(-1))
+    least = torch.maximum(middle - spread, offset + ends.amin(0).sum(-1) + ends_new.amin(0).sum(-1))
+    parts = [Rows(slope, middle + slack, most, least)]
+    loose = SLACK * (1.0 + torch.maximum(jobs.lo.abs(), jobs.hi.abs()).nan_to_num(posinf=0.0))
+    for sign, end in ((1.0, jobs.lo - loose), (-1.0, jobs.hi + loose)):
+        top = sign * (new.center - end) + new.slack
+        inside = sign * ((new.low if sign > 0 else new.high) - end)
+        parts.append(Rows(sign * new.slope, top, torch.full_like(top, torch.inf), inside))
+    parts += _limits(jobs, t, old, new)
+    return Rows.join(parts)
+
+
+def _limits(jobs: Jobs, t: int, old: Hull, new: Hull) -> list[Rows]:
+    """low <= (s'_l - s_l) / gain <= high for steps taken as scalings; for others the box itself sees to it."""
+    scales = jobs.scales[:, t]
+    low, high = (_dialed(jobs, t, end[:, t]) for end in (jobs.low, jobs.high))
+    if not bool((scales & (torch.isfinite(low) | torch.isfinite(high)).squeeze(1)).any()):
+        return []
+    lead = jobs.lead[:, t, None].clamp(min=0)
+    gain = jobs.gain[:, t].sum(1).gather(1, lead)
+    gain = torch.where(gain == 0, torch.ones_like(gain), gain)
+    pick = lead.unsqueeze(-1).expand(-1, 1, new.slope.shape[-1])
+    slope = (new.slope.gather(1, pick) - old.slope.gather(1, pick)) / gain.unsqueeze(-1)
+    middle = (new.center.gather(1, lead) - old.center.gather(1, lead)) / gain
+    slack = (new.slack.gather(1, lead) + old.slack.gather(1, lead)) / gain.abs()
+    spread = slope.abs().sum(-1) + slack
+    parts = []
+    for sign, end in ((1.0, low), (-1.0, high)):
+        end = torch.where(
+            scales.unsqueeze(1), end - sign * SLACK * (1 + end.abs().nan_to_num(posinf=0.0)), -sign * torch.inf
+        )
+        value = sign * (middle - end)
+        parts.append(Rows(sign * slope, value + slack, value + spread, value - spread))
+    return parts

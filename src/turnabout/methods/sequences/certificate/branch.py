@@ -1,0 +1,177 @@
+"""Branch and bound over boxes of parameters, for many people and words in one batch."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from turnabout.methods.sequences.certificate.boxes import Rolled, Rows, roll
+from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
+from turnabout.methods.sequences.certificate.jobs import Jobs
+from turnabout.methods.sequences.certificate.plane import MarginBound
+from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.roots import shrink_by_price, shrink_by_rows
+from turnabout.typing import Tensor
+
+TRIED = 256  # points of a batch put to the model itself
+SMALLEST = 1e-9  # a side narrower than this, beside that of the first box, is not split
+EVENLY = 0.05  # weight of a side's length, beside the looseness it causes, when a box is split
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Open boxes: job (N,), low and high (N, K), bound (N,)."""
+
+    job: Tensor
+    low: Tensor
+    high: Tensor
+    bound: Tensor
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def pick(self, rows: Tensor) -> Pool:
+        """Some of the boxes."""
+        return Pool(self.job[rows], self.low[rows], self.high[rows], self.bound[rows])
+
+    def join(self, other: Pool) -> Pool:
+        """Both."""
+        pairs = ((self.job, other.job), (self.low, other.low), (self.high, other.high), (self.bound, other.bound))
+        return Pool(*(torch.cat(pair) for pair in pairs))
+
+
+class Search:
+    r"""Lower bounds on the cost of plans, by splitting boxes until what is left cannot be much cheaper than known.
+
+    A box is bounded by the cheapest point that its plane above the margin still accepts,
+
+        min over theta in the box   cost(theta)     s.t.   slope . delta + top >= 0,                             (1)
+
+    and dropped once this reaches (1 - gap) times the cheapest plan known. Before that it is cut down to where
+    conditions, prices and the plane leave room. All boxes of all people wait in one pool, from which those with the
+    lowest bounds are taken, many at a time; a box is split where its plane is loosest. The points of (1) are put to
+    the model itself, so cheaper plans are met on the way. The least bound of the boxes dropped, of those still open,
+    and the cheapest plan known together bound every plan of the words asked about.
+
+    Parameters
+    ----------
+    question, bound : the people, and the model's bound.
+    upper : (n,) cost of the cheapest plans known, inf for none.
+    gap : relative distance at which a box is dropped.
+    batch : boxes bounded at a time.
+    """
+
+    def __init__(self, question: Question, bound: MarginBound, upper: Tensor, gap: float, batch: int = 1024):
+        self.question, self.bound, self.gap, self.batch = question, bound, gap, batch
+        self.upper = upper
+        self.found = Found.none(question, len(upper))
+        self.dropped = torch.full_like(upper, torch.inf)  # least bound of boxes that need no more splitting
+        self.boxes = self.rounds = 0
+
+    @property
+    def known(self) -> Tensor:
+        """(n,) cost of the cheapest plan known by now."""
+        return torch.minimum(self.upper, self.found.cost)
+
+    @property
+    def target(self) -> Tensor:
+        """(n,) a box with this bound is dropped."""
+        return self.known * (1 - self.gap)
+
+    def run(
+        self, jobs: Jobs, base: Tensor, low: Tensor, high: Tensor, until: float | None = None, boxes: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Split the boxes (J, K) of jobs with this base (J, h) until done, or out of time or boxes.
+
+        Returns bounds (n,) and whether the proof is complete (n,).
+        """
+        self.jobs, self.rest = jobs, base
+        self.width = high - low
+        pool = self._useful(Pool(torch.arange(len(jobs), device=low.device), low, high, jobs.constant.clone()))
+        while len(pool) and (until is None or time.monotonic() < until) and (boxes is None or self.boxes < boxes):
+            if len(pool) > self.batch:
+                target = self.target[jobs.person[pool.job]]
+                order = torch.where(torch.isinf(target), pool.bound, pool.bound / target).argsort()
+                now, later = pool.pick(order[: self.batch]), pool.pick(order[self.batch :])
+                pool = self._useful(later.join(self._split(now)))
+            else:
+                pool = self._useful(self._split(pool))
+        least = torch.minimum(self.known, self.dropped)
+        done = torch.ones_like(least, dtype=torch.bool)
+        done[jobs.person[pool.job]] = False
+        return least.scatter_reduce(0, jobs.person[pool.job], pool.bound, "amin"), done
+
+    def _useful(self, pool: Pool) -> Pool:
+        """The boxes below their target; those at it are dropped."""
+        person = self.jobs.person[pool.job]
+        over = pool.bound >= self.target[person]
+        self.dropped.scatter_reduce_(0, person[over], pool.bound[over], "amin")
+        return pool.pick((~over).nonzero().squeeze(1))
+
+    def _split(self, pool: Pool) -> Pool:
+        """Bound the boxes, drop those without a plan, halve the others."""
+        self.boxes += len(pool)
+        self.rounds += 1
+        jobs = self.jobs.pick(pool.job)
+        rolled = roll(jobs, pool.low, pool.high)
+        plane = self.bound.plane(self.rest[pool.job], rolled.end)
+        top = plane.top.unsqueeze(1)
+        rows = Rows.join([*rolled.rows, Rows(plane.slope.unsqueeze(1), top, top, top)])  # the plane is the last row
+        low, high, allowed = shrink_by_rows(rows, pool.low, pool.high)
+        low, high, cheap = shrink_by_price(rolled.price, low, high, self.known[jobs.person])
+        alive = rolled.alive & allowed & cheap
+        rows = _over_part(rows, pool, low, high)
+        bound, point = self._bounds(jobs, rolled, rows, low, high, alive)
+        bound = torch.where(alive, torch.maximum(bound, pool.bound), torch.inf)
+        self._try(jobs, bound, low, high, rows.slope[:, -1], point)
+
+        left = (high - low) / torch.where(self.width[pool.job] > 0, self.width[pool.job], 1.0)
+        blame = plane.blame * torch.where(pool.high > pool.low, (high - low) / (pool.high - pool.low), 0.0)
+        blame = blame / blame.sum(-1, keepdim=True).clamp(min=1e-300) + EVENLY * left
+        worst, axis = torch.where(left > SMALLEST, blame, 0.0).max(1, keepdim=True)
+        split = torch.isfinite(bound) & (worst.squeeze(1) > 0)
+        small = (torch.isfinite(bound) & ~split).nonzero().squeeze(1)
+        self.dropped.scatter_reduce_(0, jobs.person[small], bound[small], "amin")
+        rest = split.nonzero().squeeze(1)
+        job, low, high, bound, axis = pool.job[rest], low[rest], high[rest], bound[rest], axis[rest]
+        middle = (low.gather(1, axis) + high.gather(1, axis)) / 2
+        below = Pool(job, low, high.scatter(1, axis, middle), bound)
+        return below.join(Pool(job, low.scatter(1, axis, middle), high, bound))
+
+    def _bounds(
+        self, jobs: Jobs, rolled: Rolled, rows: Rows, low: Tensor, high: Tensor, alive: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(1): bounds (B,) and points (B, K); where they matter, other conditions than acceptance count too."""
+        slope, top = rows.slope[:, -1], rows.top[:, -1]
+        bound, point = cheapest_in_box(rolled.price, low, high, slope, top)
+        unsure = (alive & (bound < self.target[jobs.person])).nonzero().squeeze(1)
+        if len(unsure):
+            bound[unsure], point[unsure] = cheapest_under_rows(
+                rolled.price.pick(unsure),
+                *(part[unsure] for part in (low, high, slope, top)),
+                rows.pick(unsure),
+                (bound[unsure], point[unsure]),
+            )
+        return bound, point
+
+    def _try(self, jobs: Jobs, bound: Tensor, low: Tensor, high: Tensor, slope: Tensor, point: Tensor) -> None:
+        """Put the most promising points to the model, each moved a little to the inside, and the middles of boxes."""
+        rows = (bound < self.target[jobs.person]).nonzero().squeeze(1)
+        rows = rows[bound[rows].argsort()[:TRIED]]
+        if len(rows):
+            low, high, point = low[rows], high[rows], point[rows]
+            moved = point + 1e-6 * (high - low) * slope[rows].sign()
+            inner = torch.minimum(torch.maximum(moved, low), high)
+            some = jobs.pick(torch.cat([rows, rows]))
+            self.question.try_out(some, torch.cat([inner, (low + high) / 2]), self.found)
+
+
+def _over_part(rows: Rows, pool: Pool, low: Tensor, high: Tensor) -> Rows:
+    """The same rows, written for a part [low, high] of their boxes."""
+    radius = (pool.high - pool.low) / 2
+    tilt = rows.slope / torch.where(radius > 0, radius, torch.inf).unsqueeze(1)
+    shift = (low + high - pool.low - pool.high) / 2
+    top = rows.top + (tilt @ shift.unsqueeze(-1)).squeeze(-1)
+    return Rows(tilt * ((high - low) / 2).unsqueeze(1), top, rows.most, rows.least)

@@ -1,0 +1,231 @@
+"""Certificates: how cheap any plan over some words can be, proved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from turnabout.actions.steps import StepTables
+from turnabout.methods.sequences.certificate.bounds import bound_for
+from turnabout.methods.sequences.certificate.branch import Search
+from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
+from turnabout.methods.sequences.certificate.plane import MarginBound
+from turnabout.methods.sequences.certificate.probe import probe
+from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.reduce import Reduction
+from turnabout.methods.sequences.certificate.roots import root_boxes
+from turnabout.models.base import Linear, Model
+from turnabout.typing import Tensor
+
+Engine = Literal["auto", "branch", "milp"]
+AT_ONCE = 1 << 15  # jobs looked at together
+INNER = 0.98  # share of the gap worked to, so that rounding does not spoil it
+SAFE = 1e-9  # share by which bounds are lowered in the end
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """What was proved about n people.
+
+    Attributes
+    ----------
+    lower_bound : (n,) no plan over the words is cheaper; inf where there is none.
+    how : what proved it.
+    complete : (n,) whether the bound is within the gap, or there is no plan; else time or boxes ran out.
+    cost, words, r : (n,), (n, T), (n, T, P) the cheapest plan met by the proof itself, continuous and with strict
+        conditions just touched; inf, -1 and 0 where it met none. The optimum lies between lower_bound and the lower
+        of this cost and that of the plan it was given.
+    boxes : how many boxes were bounded, or programs solved.
+    seconds : how long it took.
+    """
+
+    lower_bound: Tensor
+    how: list[str]
+    complete: Tensor
+    cost: Tensor
+    words: Tensor
+    r: Tensor
+    boxes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What must be proved: jobs with their boxes, and (n,) the least cost of what cannot be, for want of limits."""
+
+    jobs: Jobs
+    low: Tensor
+    high: Tensor
+    loose: Tensor
+
+
+def certify(
+    model: Model,
+    tables: StepTables,
+    x: Tensor,
+    words: Tensor,
+    lo: Tensor,
+    hi: Tensor,
+    upper: Tensor,
+    gap: float = 0.005,
+    time_limit: float | None = None,
+    *,
+    engine: Engine = "auto",
+    rounding: Tensor | None = None,
+    opaque: Collection[int] = (),
+    batch: int | None = None,
+    boxes: int | None = 200_000,
+) -> Certificates:
+    r"""Lower bounds on the cost of every plan that people x (n, d) can make of the words (W, T).
+
+    A plan is a word with parameters r; it is allowed if every step keeps its conditions and its state within reach,
+    and it must end where the model's margin is not negative. Proved is
+
+        lower_bound <= min over words and r of the cost       and, if complete,      >= (1 - gap) * what is known,  (1)
+
+    where known is the cheaper of `upper` and of the plans met on the way. First words are dropped that cost too much
+    by constants, whose guards fail, or that another word covers (`Reduction`). What remains is bounded by branch and
+    bound over boxes of parameters (`Search`) or by integer programs (`milp`).
+
+    Conditions and reach are loosened by 1e-8 of their size and bounds lowered by 1e-9, far above rounding errors in
+    float64, so rounding cannot forge a proof; strict conditions are taken as closed. The grid on which people read
+    values is left out: printed plans are a part of those bounded here. The exception are columns that move together
+    with another (a ratio kept, a share followed) and are rounded for themselves: pass `rounding` to allow for that.
+
+    Parameters
+    ----------
+    model : linear, ReLU net or tree ensemble; about others only costs and conditions are used.
+    tables : the actions.
+    lo, hi : (n, e) reach of the states, in units.
+    upper : (n,) cost of the cheapest plan known, inf for none.
+    gap : relative distance between bound and known cost to aim for.
+    time_limit : seconds for all people together.
+    engine : "branch", "milp", or "auto" (the former).
+    rounding : (e,) half a step of the printed grid of each column, in units.
+    opaque : actions of which the tables do not tell the effect; words with them are bounded by zero.
+    batch : boxes bounded at a time; chosen by the size of the model if not given.
+    boxes : boxes allowed for each person, on average over those worked on together.
+    """
+    began = time.monotonic()
+    until = None if time_limit is None else began + time_limit
+    with torch.no_grad():
+        x, upper = x.to(torch.float64), upper.to(torch.float64)
+        kinds, start = Kinds.of(tables), tables.units(x)
+        lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
+        hidden = torch.zeros(len(words), dtype=torch.bool, device=words.device)
+        for a in opaque:
+            hidden |= (words == a).any(1)
+        question = Question(model, tables, kinds, x, lo, hi, words.shape[1])
+        whole = _Whole(question, upper, gap * INNER, engine, batch, boxes, rounding)
+        for who in torch.arange(len(x), device=x.device).split(max(1, AT_ONCE // max(1, len(words)))):
+            left = None if until is None else (until - time.monotonic()) * len(who) / (len(x) - int(who[0]))
+            whole.work(who, words[~hidden], None if left is None else time.monotonic() + left)
+        if bool(hidden.any()):
+            whole.lower.clamp_(max=0.0)
+            whole.complete[:] = False
+    found = whole.found
+    lower = torch.where(torch.isinf(whole.lower), whole.lower, whole.lower * (1 - SAFE))
+    seconds = time.monotonic() - began
+    return Certificates(lower, whole.how, whole.complete, found.cost, found.words, found.r, whole.boxes, seconds)
+
+
+class _Whole:
+    """The people worked through so far, and what was proved about them."""
+
+    def __init__(
+        self,
+        question: Question,
+        upper: Tensor,
+        gap: float,
+        engine: Engine,
+        batch: int | None,
+        boxes: int | None,
+        rounding: Tensor | None,
+    ):
+        self.question, self.upper, self.gap, self.engine, self.rounding = question, upper, gap, engine, rounding
+        self.allowance = boxes
+        self.bound = bound_for(question.model, question.tables, question.kinds.moving)
+        self.batch = batch or _batch(self.bound)
+        self.lower = torch.full_like(upper, torch.inf)
+        self.complete = torch.zeros_like(upper, dtype=torch.bool)
+        self.how = [""] * len(upper)
+        self.found = Found.none(question, len(upper))
+        self.boxes = 0
+
+    @property
+    def known(self) -> Tensor:
+        return torch.minimum(self.upper, self.found.cost)
+
+    def work(self, who: Tensor, words: Tensor, until: float | None) -> None:
+        """Prove what can be about some people."""
+        question = self.question
+        reduction = Reduction(question.tables, question.kinds, words, question.start, question.lo, question.hi)
+        work = self._prepare(who, words, reduction)
+        lost = torch.isinf(self.known[who])
+        if bool(lost.any()) and len(work.jobs):
+            rows = torch.isin(work.jobs.person, who[lost]).nonzero().squeeze(1)
+            probe(question, work.jobs.pick(rows), work.low[rows], work.high[rows], self.found)
+            work = self._prepare(who, words, reduction)
+        if self.bound is None:
+            loose = work.loose.scatter_reduce(0, work.jobs.person, work.jobs.constant, "amin")
+            self._write(
+                who, torch.minimum(self.known, loose), loose >= self.known * (1 - self.gap), "costs alone", work
+            )
+        elif self.engine == "milp":
+            from turnabout.methods.sequences.certificate.milp import solve_jobs
+
+            parts = work.jobs, work.low, work.high
+            lower, done, solved = solve_jobs(question, self.bound, *parts, self.known, self.gap, self.found, until)
+            self.boxes += solved
+            self._write(who, lower, done, "integer programs", work)
+        else:
+            search = Search(question, self.bound, self.known, self.gap, self.batch)
+            base = self.bound.base(question.rest(work.jobs))
+            most = None if self.allowance is None else self.allowance * len(who)
+            lower, done = search.run(work.jobs, base, work.low, work.high, until, most)
+            self.boxes += search.boxes
+            self.found.take(search.found)
+            straight = isinstance(question.model, Linear) and search.rounds <= 1
+            self._write(who, lower, done, "closed form" if straight else "branch and bound", work)
+
+    def _prepare(self, who: Tensor, words: Tensor, reduction: Reduction) -> Work:
+        """The jobs of these people that must be proved, in boxes that hold every plan cheaper than what is known."""
+        question, known = self.question, self.known
+        pairs = torch.cartesian_prod(who, torch.arange(len(words), device=who.device)).reshape(-1, 2)
+        jobs, possible = make_jobs(
+            question.tables,
+            question.kinds,
+            question.start,
+            words[pairs[:, 1]],
+            pairs[:, 0],
+            question.lo,
+            question.hi,
+            self.rounding,
+        )
+        jobs = jobs.pick((possible & (jobs.constant < known[jobs.person])).nonzero().squeeze(1))
+        jobs, low, high, alive, bounded = root_boxes(jobs, known[jobs.person])
+        loose = torch.full_like(known, torch.inf)
+        wild = (alive & ~bounded).nonzero().squeeze(1)
+        loose = loose.scatter_reduce(0, jobs.person[wild], jobs.constant[wild], "amin")
+        rows = (alive & bounded).nonzero().squeeze(1)
+        jobs, low, high = jobs.pick(rows), low[rows], high[rows]
+        rows = reduction.needed(jobs, low, high).nonzero().squeeze(1)
+        return Work(jobs.pick(rows), low[rows], high[rows], loose)
+
+    def _write(self, who: Tensor, lower: Tensor, done: Tensor, how: str, work: Work) -> None:
+        """Keep the bounds (n,) of the people in question."""
+        self.lower[who] = torch.minimum(lower, work.loose)[who]
+        target = self.known * (1 - self.gap)
+        self.complete[who] = (done & (work.loose >= target))[who]
+        busy = set(work.jobs.person.tolist())
+        for i in who.tolist():
+            self.how[i] = how if i in busy else "conditions and costs alone"
+
+
+def _batch(bound: MarginBound | None) -> int:
+    """Boxes bounded at a time: as many as keep the largest tensors small enough for a cache."""
+    return 1024 if bound is None else max(128, min(4096, (1 << 16) // bound.width))

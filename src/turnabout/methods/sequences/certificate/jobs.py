@@ -1,0 +1,218 @@
+"""Jobs: one word of actions for one person, cut down to what its parameters can change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import torch
+
+from turnabout.actions.steps import TINY, StepTables
+from turnabout.typing import Tensor
+
+SLACK = 1e-8  # conditions and reaches are loosened by this share of their size, so that rounding cannot forge a proof
+
+
+@dataclass(frozen=True)
+class Kinds:
+    r"""What the A actions of some tables do to the m columns that parameters move; one line each, as in `StepTables`.
+
+    A column moves if some parameter gains on it, or if it follows or leads another. All others change by constants
+    only: along a word they are known beforehand. An action is a *scaling* if its one parameter moves one column and
+    prices are relative to it, or others keep their ratio to it. Then the factor u = s'_l / s_l stands for the
+    parameter:
+
+        s'_j = u s_j     for the column and its followers,       D_j / s_j = u - 1,                              (1)
+
+    so that relative prices do not depend on the state, and scalings in any order lead to the same place.
+
+    moving : (m,) their columns.  lead : (A+1,) the column a scaling's parameter moves, -1 for other actions.
+    dial : (A+1,) its parameter.  scaled : (A+1, m) columns multiplied by u.
+    own : (A+1, P, m) columns that move by gain * parameter and nothing else.
+    aimed : (A+1, P, m) the column whose price a parameter sets when it is a new value, not a shift.
+    coupled : (A+1, m) columns that take a share of a parameter whose size another column shows.
+    """
+
+    moving: Tensor
+    lead: Tensor
+    dial: Tensor
+    scaled: Tensor
+    own: Tensor
+    aimed: Tensor
+    coupled: Tensor
+
+    @classmethod
+    def of(cls, tables: StepTables) -> Kinds:
+        """Read the kinds off the tables."""
+        gain, led = _gain(tables), _led(tables)
+        moves = (gain != 0).any(1) | led
+        for a, j in led.nonzero().tolist():
+            moves[a, tables.leader[a, j]] = True
+        moving = moves.any(0).nonzero().squeeze(1)
+        gain, led, leader = gain[..., moving], led[:, moving], tables.leader[:, moving]
+        plain = ~led & (tables.keep[:, moving] == 1) & (tables.add[:, moving] == 0)
+        shown, count = gain != 0, (gain != 0).sum(1)
+        priced = torch.stack(_costs(tables)).sum(0)[:, moving] > 0
+        relative = (tables.absolute_relative + tables.squared_relative)[:, moving] > 0
+        lead = torch.full_like(tables.constant, -1).long()
+        dial, scaled = lead.clone().clamp(min=0), torch.zeros_like(plain)
+        for a in range(len(lead)):
+            at = shown[a].nonzero()
+            if int(tables.used[a].sum()) != 1 or len(at) != 1:
+                continue
+            p, l = at[0].tolist()
+            followers = led[a] & (leader[a] == moving[l])
+            if plain[a, l] and (relative[a, l] or followers.any()) and bool((followers == led[a]).all()):
+                lead[a], dial[a], scaled[a] = l, p, followers
+                scaled[a, l] = True
+        own = shown & (plain & (count == 1)).unsqueeze(1)
+        aimed = shown & (~plain & ~led & (count == 1) & priced).unsqueeze(1)
+        aimed &= ~(own & priced.unsqueeze(1)).any(-1, keepdim=True)
+        aimed = aimed & (aimed.cumsum(-1) == 1)
+        leading = _first(shown & priced.unsqueeze(1), shown)
+        coupled = led | (shown & ~leading).any(1)
+        return cls(moving, lead, dial, scaled, own, aimed, coupled)
+
+
+def _first(wanted: Tensor, else_: Tensor) -> Tensor:
+    """The first True of each last axis, of `else_` where there is none."""
+    mask = torch.where(wanted.any(-1, keepdim=True), wanted, else_)
+    return mask & (mask.cumsum(-1) == 1)
+
+
+def _led(tables: StepTables) -> Tensor:
+    """(A+1, e) which columns follow another."""
+    return tables.leader != torch.arange(tables.leader.shape[1], device=tables.leader.device)
+
+
+def _gain(tables: StepTables) -> Tensor:
+    """(A+1, P, e) without parameters that are not used, and without columns that follow their leader instead."""
+    return tables.gain * tables.used.unsqueeze(-1) * ~_led(tables).unsqueeze(1)
+
+
+def _costs(tables: StepTables) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return tables.absolute, tables.absolute_relative, tables.squared, tables.squared_relative
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """J jobs of T steps with P parameters over the m moving columns; all other columns are folded into constants.
+
+    `scales` (J, T) says which steps are taken as scalings; `rounding` (J, T, m) how far a printed value may lie from
+    the exact one in columns that are coupled; `fixed` (J, e) the end state, right in the columns that do not move.
+    """
+
+    person: Tensor  # (J,)
+    words: Tensor  # (J, T)
+    start: Tensor  # (J, m)
+    lo: Tensor  # (J, m) reach
+    hi: Tensor
+    fixed: Tensor  # (J, e)
+    constant: Tensor  # (J,) cost that no parameter changes
+    keep: Tensor  # (J, T, m)
+    add: Tensor
+    gain: Tensor  # (J, T, P, m)
+    leader: Tensor  # (J, T, m) among the moving columns
+    absolute: Tensor  # (J, T, m)
+    absolute_relative: Tensor
+    squared: Tensor
+    squared_relative: Tensor
+    of_old: Tensor  # (J, T, C, m)
+    of_new: Tensor
+    offset: Tensor  # (J, T, C) loosened
+    low: Tensor  # (J, T, P) limits declared
+    high: Tensor
+    lead: Tensor  # (J, T)
+    dial: Tensor
+    scaled: Tensor  # (J, T, m)
+    own: Tensor  # (J, T, P, m)
+    aimed: Tensor
+    rounding: Tensor  # (J, T, m)
+    scales: Tensor  # (J, T) bool
+
+    def __len__(self) -> int:
+        return len(self.person)
+
+    @property
+    def steps(self) -> int:
+        return self.words.shape[1]
+
+    @property
+    def parameters(self) -> int:
+        return self.gain.shape[2]
+
+    def pick(self, rows: Tensor) -> Self:
+        """Some of the jobs, or the same one several times."""
+        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def with_scales(self, scales: Tensor) -> Self:
+        """The same jobs, with these steps taken as scalings."""
+        return replace(self, scales=scales)
+
+
+def make_jobs(
+    tables: StepTables,
+    kinds: Kinds,
+    start: Tensor,
+    words: Tensor,
+    person: Tensor,
+    lo: Tensor,
+    hi: Tensor,
+    rounding: Tensor | None = None,
+) -> tuple[Jobs, Tensor]:
+    """Words (J, T) for people (J,) -> jobs, and (J,) False where a guard or the reach of a constant column fails.
+
+    start, lo, hi (n, e) are in units; rounding (e,) is half a step of the grid that a person would read.
+    """
+    line = torch.where(words >= 0, words, torch.full_like(words, tables.actions))
+    columns = kinds.moving
+    rest = torch.ones(start.shape[1], dtype=torch.bool, device=start.device)
+    rest[columns] = False
+    state, low, high = start[person], lo[person][:, rest], hi[person][:, rest]
+    free = SLACK * (1.0 + torch.maximum(low.abs(), high.abs()).nan_to_num(posinf=0.0))
+    constant = torch.zeros(len(line), dtype=start.dtype, device=start.device)
+    possible = torch.ones(len(line), dtype=torch.bool, device=start.device)
+    offsets = []
+    for t in range(line.shape[1]):
+        a, old = line[:, t], state
+        state = tables.keep[a] * old + tables.add[a]
+        before, after = old[:, rest], state[:, rest]
+        possible &= ((after >= low - free) & (after <= high + free)).all(1)
+        base, size = before.abs().clamp(min=TINY), (after - before).abs()
+        absolute, absolute_relative, squared, squared_relative = (part[a][:, rest] for part in _costs(tables))
+        linear, curved = absolute + absolute_relative / base, squared + squared_relative / (base * base)
+        constant = constant + tables.constant[a] + (linear * size + curved * size * size).sum(1)
+        known = (tables.of_old[a][..., rest] * before.unsqueeze(1)).sum(-1)
+        known += (tables.of_new[a][..., rest] * after.unsqueeze(1)).sum(-1)
+        offsets.append(known + tables.offset[a] + SLACK * tables.size[a].abs())
+    place = torch.full((start.shape[1],), 0, device=start.device)
+    place[columns] = torch.arange(len(columns), device=start.device)
+    used = tables.used[line]
+    jobs = Jobs(
+        person=person,
+        words=words,
+        start=start[person][:, columns],
+        lo=lo[person][:, columns],
+        hi=hi[person][:, columns],
+        fixed=state,
+        constant=constant,
+        **{
+            name: getattr(tables, name)[..., columns][line]
+            for name in ("keep", "add", "absolute", "absolute_relative", "squared", "squared_relative")
+        },
+        gain=_gain(tables)[..., columns][line],
+        leader=place[tables.leader[:, columns]][line],
+        of_old=tables.of_old[..., columns][line],
+        of_new=tables.of_new[..., columns][line],
+        offset=torch.stack(offsets, 1),
+        low=torch.where(used, tables.low[line], 0.0),
+        high=torch.where(used, tables.high[line], 0.0),
+        lead=kinds.lead[line],
+        dial=kinds.dial[line],
+        scaled=kinds.scaled[line],
+        own=kinds.own[line],
+        aimed=kinds.aimed[line],
+        rounding=kinds.coupled[line] * (0.0 if rounding is None else rounding[columns]),
+        scales=torch.zeros_like(line, dtype=torch.bool),
+    )
+    return jobs, possible

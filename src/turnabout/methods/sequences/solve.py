@@ -1,0 +1,142 @@
+"""Parameters for many words at once: draw, screen, descend, walk the boundary, keep the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from turnabout.actions import BoundActions
+from turnabout.methods.sequences.batch import Batch, Best
+from turnabout.methods.sequences.carlini import Descent, Relaxation
+from turnabout.methods.sequences.decision import Decision
+from turnabout.methods.sequences.shrink import shrink
+from turnabout.methods.sequences.starts import draw, scan, screen
+from turnabout.methods.sequences.trust import walk
+from turnabout.models import Differentiable
+from turnabout.typing import Tensor
+
+TEETH = 1024  # points of the comb over a single parameter
+ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to look for the parameters of one word.
+
+    draws : points looked at; restarts : how many of them are improved; descent : Adam on (3) of the paper before the
+    walk, None for none; rounds : convex steps along the boundary.
+    """
+
+    draws: int = 64
+    restarts: int = 4
+    descent: Descent | None = None
+    rounds: int = 20
+
+
+@dataclass
+class Solver:
+    """Solves words for the people of one chunk.
+
+    lo, hi (n, e) : what each person's states may reach; target : margin to reach.
+    """
+
+    decision: Decision
+    actions: BoundActions
+    lo: Tensor
+    hi: Tensor
+    target: float
+    effort: Effort
+    relaxation: Relaxation
+    generator: Callable[..., np.random.Generator]
+    expired: Callable[[], bool]
+
+    def solve(self, owner: Tensor, words: Tensor, budget: Tensor, warm: Tensor, label: str = "first") -> Best:
+        """Words (B, T) of people owner (B,): the cheapest parameters found for each.
+
+        budget (B,) is what a plan may cost to be of interest; warm (B, w, T, P) are starts from elsewhere; the label
+        names the random draws.
+        """
+        wide = self.effort.restarts + warm.shape[1]
+        rows = max(1, ROWS.get(owner.device.type, 1 << 13) // wide)
+        parts = [
+            self._solve(owner[s : s + rows], words[s : s + rows], budget[s : s + rows], warm[s : s + rows], label)
+            for s in range(0, len(owner), rows)
+        ]
+        return Best(*(torch.cat([getattr(part, name) for part in parts]) for name in ("r", "cost", "margin")))
+
+    def batch(self, owner: Tensor, words: Tensor) -> Batch:
+        """Rows for one word and person each."""
+        return Batch(self.decision, owner, self.actions.script(words), self.lo[owner], self.hi[owner])
+
+    def _solve(self, owner: Tensor, words: Tensor, budget: Tensor, warm: Tensor, label: str) -> Best:
+        batch, effort = self.batch(owner, words), self.effort
+        target = torch.full_like(budget, self.target)
+        start = torch.cat([self._starts(batch, words, budget, target, label), warm], 1)
+        count = start.shape[1]
+        rows = torch.arange(len(owner), device=owner.device).repeat_interleave(count)
+        many, r = batch.pick(rows), start.flatten(0, 1)
+        r = many.limits(torch.where(many.used, r, torch.zeros_like(r)))[0]
+        goal = target[rows]
+        best = Best.none(r)
+        path = many.script.roll(many.start, r)
+        with torch.no_grad():
+            best.offer(r, path.cost.sum(1), many.margin(path), many.kept(path), goal)
+        smooth = isinstance(self.decision.model, Differentiable)
+        if bool(many.used.any()) and not self.expired():
+            if smooth and effort.descent is not None:
+                r = effort.descent.run(many, r, best, goal, self.relaxation, self.expired)
+            if smooth and not self.actions.free:
+                walk(many, r, best, goal, effort.rounds, self.expired)
+            elif not self.actions.free:
+                shrink(many, best, goal, 3, self.expired)
+        out = _first(best, len(owner), count)
+        if not self.actions.free:
+            shrink(batch, out, target, 1, self.expired)
+        return out
+
+    def _starts(self, batch: Batch, words: Tensor, budget: Tensor, target: Tensor, label: str) -> Tensor:
+        """(B, restarts, T, P): the best of some draws; of a comb, for words with a single parameter."""
+        steps, effort = words.shape[1], self.effort
+        draws = effort.draws * (1 if isinstance(self.decision.model, Differentiable) else 4)
+        if self.actions.free:
+            generator = self.generator("free", label, steps)
+            return screen(batch, self._free_starts(batch, words, draws, generator), effort.restarts, target)
+        r = screen(batch, draw(batch, draws, budget, self.generator("draw", label, steps)), effort.restarts, target)
+        single = (batch.used.flatten(1).sum(1) == 1).nonzero().squeeze(1)
+        if len(single):
+            part = batch.pick(single)
+            comb = scan(part, TEETH, budget[single])
+            r[single] = screen(part, comb, effort.restarts, target[single])
+        return r
+
+    def _free_starts(self, batch: Batch, words: Tensor, draws: int, generator: np.random.Generator) -> Tensor:
+        """(B, draws, T, P) for words with free-form actions, step by step from where the steps before lead."""
+        from turnabout.actions.free import starts
+
+        rows = torch.arange(len(words), device=words.device).repeat_interleave(draws)
+        many = batch.pick(rows)
+        r = torch.zeros(len(rows), words.shape[1], batch.script.gain.shape[2], dtype=many.start.dtype).to(words.device)
+        old = many.start
+        tables = self.actions.tables
+        for t in range(words.shape[1]):
+            torch_generator = torch.Generator().manual_seed(int(generator.integers(2**31)))
+            drawn = draw(many, 1, torch.full_like(old[:, 0], torch.inf), generator)[:, 0, t]
+            for a, action in self.actions.free.items():
+                which = (words[rows, t] == a).nonzero().squeeze(1)
+                if len(which):
+                    x = (old[which] - tables.bottom) / tables.span
+                    drawn[which, : len(action.parameters)] = starts(action, x, torch_generator).to(drawn.dtype)
+            r[:, t] = drawn
+            old = many.script.move(t, old, r[:, t])
+        return r.reshape(len(words), draws, *r.shape[1:])
+
+
+def _first(best: Best, rows: int, count: int) -> Best:
+    """The best of each row's restarts: cheapest accepted, else nearest."""
+    cost, margin = best.cost.reshape(rows, count), best.margin.reshape(rows, count)
+    pick = torch.where(torch.isfinite(cost).any(1), cost.argmin(1), margin.argmax(1))
+    at = torch.arange(rows, device=cost.device) * count + pick
+    return Best(best.r[at], best.cost[at], best.margin[at])

@@ -1,0 +1,176 @@
+"""Walking along the boundary: convex steps with the model linearised, within a region of trust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from turnabout.methods.sequences.batch import Batch, Best
+from turnabout.methods.sequences.prices import own_price, reach
+from turnabout.typing import Tensor
+
+HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Cost of each parameter, the others fixed: absolute |r - kink| + squared (r - kink)^2 + cross r; all (B, K)."""
+
+    absolute: Tensor
+    squared: Tensor
+    kink: Tensor
+    cross: Tensor
+
+    def cheapest(self, push: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """(B, K): argmin of cost - push r over [low, high], in closed form."""
+        lean = push - self.cross
+        beyond = (lean.abs() - self.absolute).clamp(min=0)  # soft threshold
+        step = beyond / (2 * self.squared).clamp(min=1e-30)
+        far = self.kink + torch.sign(lean) * step
+        return torch.minimum(torch.maximum(far, low), high)
+
+
+def prices(batch: Batch, r: Tensor, slope: Tensor) -> Prices:
+    """The separable part of the cost at r (B, T, P), from the tables; what is left of its slope goes to `cross`."""
+    script, old = batch.script, batch.start
+    absolute, squared, kink = torch.zeros_like(r), torch.zeros_like(r), torch.zeros_like(r)
+    for t in range(script.steps):
+        for p in range(r.shape[2]):
+            absolute[:, t, p], squared[:, t, p], kink[:, t, p] = own_price(batch, t, old, r[:, t], p)
+        old = script.move(t, old, r[:, t])
+    own = absolute * torch.sign(r - kink) + 2 * squared * (r - kink)
+    at_kink = r == kink
+    cross = torch.where(at_kink, torch.zeros_like(r), slope - own)
+    flat = [part.flatten(1) for part in (absolute, squared, kink, cross)]
+    return Prices(*flat)
+
+
+def convex_step(price: Prices, up: Tensor, need: Tensor, low: Tensor, high: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+    """Cheapest point of the box at which the linearised margin rises by `need`; (B, K) and its multiplier (B,).
+
+    min cost(r') s.t. up . (r' - r) >= need, low <= r' <= high: one multiplier, found by halving. Where the box
+    does not hold enough, the corner that rises most.
+    """
+
+    def gain(at: Tensor) -> Tensor:
+        return (up * (at - r)).sum(1)
+
+    small = torch.zeros_like(need)
+    large = torch.ones_like(need)
+    corner = torch.where(up > 0, high, low)
+    reachable = gain(corner) >= need
+    for _ in range(60):  # a multiplier large enough
+        short = reachable & (gain(price.cheapest(large.unsqueeze(1) * up, low, high)) < need)
+        if not bool(short.any()):
+            break
+        large = torch.where(short, large * 8, large)
+    for _ in range(HALVINGS):
+        middle = (small + large) / 2
+        enough = gain(price.cheapest(middle.unsqueeze(1) * up, low, high)) >= need
+        large, small = torch.where(enough, middle, large), torch.where(enough, small, middle)
+    over = price.cheapest(large.unsqueeze(1) * up, low, high)
+    under = price.cheapest(small.unsqueeze(1) * up, low, high)
+    # absolute costs jump at a multiplier: on the segment between the two sides the cost is linear
+    a, b = gain(under), gain(over)
+    share = ((need - a) / torch.where((b - a).abs() < 1e-30, torch.ones_like(a), b - a)).clamp(0, 1)
+    point = under + share.unsqueeze(1) * (over - under)
+    idle = gain(price.cheapest(torch.zeros_like(up), low, high)) >= need
+    point = torch.where(idle.unsqueeze(1), price.cheapest(torch.zeros_like(up), low, high), point)
+    point = torch.where(reachable.unsqueeze(1), point, corner)
+    return point, torch.where(idle, torch.zeros_like(large), large)
+
+
+@dataclass
+class Point:
+    """Where each row of a batch stands: parameters (B, T, P), their limits, margin and cost with their slopes."""
+
+    r: Tensor
+    low: Tensor
+    high: Tensor
+    margin: Tensor
+    up: Tensor
+    cost: Tensor
+    slope: Tensor
+    kept: Tensor  # (B,) whether all conditions hold
+
+    @classmethod
+    def at(cls, batch: Batch, r: Tensor) -> Point:
+        """Everything at r, after moving it to where conditions hold."""
+        r, low, high = batch.limits(r)
+        return cls(r, low, high, *batch.gradients(r))
+
+    def pick(self, rows: Tensor) -> Point:
+        return Point(*(getattr(self, name)[rows] for name in POINT))
+
+    def take(self, other: Point, where: Tensor) -> Point:
+        """The other's rows where `where`, else these."""
+        parts = []
+        for name in POINT:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            parts.append(torch.where(where.view(-1, *[1] * (mine.dim() - 1)), theirs, mine))
+        return Point(*parts)
+
+
+POINT = tuple(Point.__dataclass_fields__)
+
+
+def walk(
+    batch: Batch, r: Tensor, best: Best, target: Tensor, rounds: int, expired: Callable[[], bool] = lambda: False
+) -> None:
+    """Improve r (B, T, P) by convex steps; the best allowed and accepted parameters met are offered to `best`.
+
+    A step is taken where it lowers  cost + weight max(0, target - margin), and the region of trust then grows; else it
+    shrinks. Rows that no longer get better leave the batch.
+    """
+    here = Point.at(batch, r)
+    best.offer(here.r, here.cost, here.margin, here.kept, target)
+    rows = torch.arange(len(r), device=r.device)
+    radius, weight = torch.full_like(target, 0.5), torch.zeros_like(target)
+    tired = torch.zeros_like(rows)
+    for step in range(1, rounds + 1):
+        there, lam = _trial(batch, here, target, radius)
+        weight = torch.maximum(weight, 2 * lam)
+        _offer(best, rows, there, target)
+        before = here.cost + weight * (target - here.margin).clamp(min=0)
+        after = there.cost + weight * (target - there.margin).clamp(min=0)
+        better = (after < before) & (there.kept | ~here.kept)
+        tired = torch.where(better & (after < before - 1e-6 * before.abs()), torch.zeros_like(tired), tired + 1)
+        here = here.take(there, better)
+        radius = torch.where(better, radius * 2, radius * 0.35).clamp(1e-9, 4.0)
+        if expired():
+            return
+        if step % 4 == 0:
+            live = (tired < 5).nonzero().squeeze(1)
+            if not len(live):
+                return
+            if len(live) < 0.8 * len(rows):
+                batch, here, rows = batch.pick(live), here.pick(live), rows[live]
+                target, radius, weight, tired = target[live], radius[live], weight[live], tired[live]
+
+
+def _offer(best: Best, rows: Tensor, point: Point, target: Tensor) -> None:
+    part = Best(best.r[rows], best.cost[rows], best.margin[rows])
+    part.offer(point.r, point.cost, point.margin, point.kept, target)
+    best.r[rows], best.cost[rows], best.margin[rows] = part.r, part.cost, part.margin
+
+
+def _trial(batch: Batch, here: Point, target: Tensor, radius: Tensor) -> tuple[Point, Tensor]:
+    """The convex step within the region of trust, and its multiplier."""
+    low, high, flat = here.low.flatten(1), here.high.flatten(1), here.r.flatten(1)
+    price = prices(batch, here.r, here.slope)
+    size = torch.maximum((flat - price.kink).abs(), _natural(price, low, high))
+    near = radius.unsqueeze(1) * size
+    used = batch.used.flatten(1)
+    low = torch.where(used, torch.minimum(torch.maximum(low, flat - near), flat), flat)
+    high = torch.where(used, torch.maximum(torch.minimum(high, flat + near), flat), flat)
+    point, lam = convex_step(price, here.up.flatten(1), target - here.margin, low, high, flat)
+    return Point.at(batch, point.reshape(here.r.shape)), lam
+
+
+def _natural(price: Prices, low: Tensor, high: Tensor) -> Tensor:
+    """(B, K) a change that costs about a tenth, or a tenth of what the limits allow, whichever is less."""
+    size = reach(price.absolute, price.squared, torch.full_like(price.kink, 0.1))
+    width = high - low
+    return torch.minimum(size, torch.where(torch.isfinite(width), 0.1 * width, size)).clamp(max=1e12)

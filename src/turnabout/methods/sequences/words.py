@@ -1,0 +1,72 @@
+"""Words: sequences of actions, each in one canonical order, grown a letter at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from turnabout.actions import BoundActions
+from turnabout.typing import Tensor
+
+Word = tuple[int, ...]
+
+
+@dataclass
+class Words:
+    """Which words there are, and which of them say the same.
+
+    Two actions commute when neither reads nor writes what the other writes. Words that differ only in the order of
+    commuting neighbours are one plan; of them the lexicographically first is kept (the normal form of a trace). Every
+    prefix of a normal form is one, so normal forms grow from normal forms:
+
+        w a is normal  iff  no letter b > a of w is followed only by letters that commute with a, b among them      (1)
+
+    An action that is not repeatable stands in a word once at most.
+
+    Parameters
+    ----------
+    actions : the bound actions.
+    merge : whether to keep only normal forms; without it every order is a word of its own, as in the paper.
+    """
+
+    actions: BoundActions
+    merge: bool = True
+    _commute: list[list[bool]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.actions.names)
+        self._commute = [
+            [self.merge and a != b and self.actions.commute(a, b) for b in range(count)] for a in range(count)
+        ]
+
+    def extensions(self, word: Word) -> Iterator[Word]:
+        """The words one letter longer, in the order of their last letter."""
+        for a, action in enumerate(self.actions.actions):
+            if (a not in word or action.repeatable) and self._normal(word, a):
+                yield (*word, a)
+
+    def _normal(self, word: Word, a: int) -> bool:
+        """Whether word + a is a normal form, given that word is; (1)."""
+        for b in reversed(word):
+            if not self._commute[a][b]:
+                return True
+            if a < b:
+                return False
+        return True
+
+    def up_to(self, length: int) -> list[Word]:
+        """Every word of one letter up to `length`, shorter ones first."""
+        level: list[Word] = [()]
+        out: list[Word] = []
+        for _ in range(length):
+            level = [longer for word in level for longer in self.extensions(word)]
+            out += level
+        return out
+
+
+def as_tensor(words: list[Word], length: int, device: torch.device | str = "cpu") -> Tensor:
+    """Words -> (W, length), padded with -1."""
+    padded = [list(word) + [-1] * (length - len(word)) for word in words]
+    return torch.tensor(padded, dtype=torch.long, device=device).reshape(len(words), length)
