@@ -17,9 +17,25 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import turnabout as ta
 from turnabout.cli import main
+
+ACTIONS = """
+time_unit: months
+actions:
+  - name: Earn
+    label: earn {kEUR} more
+    effect: [{shift: income, by: kEUR}]
+    cost: "|income| / 10"
+    precondition: [new income > old income, old income < 95]
+    duration: new income - old income
+  - name: Repay
+    effect: [{shift: debt}]
+    cost: "|debt| / 10 + 1"
+    precondition: [new debt < old debt]
+"""
 
 
 @dataclass
@@ -63,6 +79,13 @@ def desk(tmp_path_factory):
     train.to_csv(folder / "train.csv", index=False)
     people.to_csv(folder / "people.csv", index=False)
     ta.Schema.infer(train[features], immutable=["age"]).save(folder / "schema.yaml")
+    (folder / "actions.yaml").write_text(ACTIONS)
+    (folder / "torn.yaml").write_text("actions: [name: {")
+    (folder / "aging.yaml").write_text(ACTIONS.replace("debt", "age"))
+    (folder / "never.yaml").write_text(ACTIONS.replace("old income < 95", "old income > 900"))
+    (folder / "nobody.yaml").write_text(ACTIONS.replace("old income < 95", "old age > 78"))
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0).fit(train[features], train.good)
+    joblib.dump(tree, folder / "tree.joblib")
     return folder
 
 
@@ -181,3 +204,163 @@ def test_the_id_may_stand_in_the_background_too(desk, tmp_path):
     for arguments in (["find", "-"], ["find", str(tmp_path)]):
         done = turnabout(*arguments, "--model", desk / "model.joblib")
         assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+# -- plans ------------------------------------------------------------------------------------------------------
+
+
+def posed(desk, people="people.csv", model="model.joblib", actions="actions.yaml", id_column="name"):
+    """The arguments that pose a question of plans from files."""
+    files = ["--model", desk / model, "--schema", desk / "schema.yaml", "--actions", desk / actions]
+    return ["plan", desk / people, *files, "--id", id_column]
+
+
+def test_plan_writes_steps_in_words(desk):
+    done = turnabout(*posed(desk), "--person", "person 3", "--person", "person 1", "--max-steps", 2)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.split("\n\n")
+    assert first.startswith("person 3 is accepted after") and second.startswith("person 1 is accepted after")
+    assert "now: refused, margin -" in first and "In all: cost" in first and "then accepted, margin +" in first
+    assert "2 FOUND" in done.stderr
+
+
+def test_plan_writes_json_csv_and_tables(desk):
+    arguments = [*posed(desk), "--options", 2, "--max-steps", 2, "--score", "gradient"]
+    done = turnabout(*arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer = ta.Recourse.from_json(done.stdout)
+    assert answer.counts()["FOUND"] == 12 and len(answer.plans) == len(answer.options) > 12
+    model = joblib.load(desk / "model.joblib")
+    assert (model.predict(answer.options[["income", "debt", "age"]]) == 1).all()
+    for person, option in answer.plans.index:
+        last = answer.states_of(person, option).iloc[-1]
+        assert (last[answer.features] == answer.options.loc[(person, option), answer.features]).all()
+    alone = [*arguments, "--person", "person 0"]
+    steps = pd.read_csv(io.StringIO(turnabout(*alone, "--format", "csv").stdout))
+    assert list(steps.columns[:4]) == ["person", "option", "step", "action"]
+    assert steps.change.tolist() == [change for key, change in answer.steps.change.items() if key[0] == "person 0"]
+    done = turnabout(*alone, "--format", "table")
+    assert done.returncode == 0 and "what to do, in order" in done.stdout and "Plans in all" in done.stdout
+
+
+def test_plan_says_why_there_is_none(desk):
+    done = turnabout(*posed(desk), "--threshold", 0.9999999, "--max-steps", 1, "--person", "person 0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("No plan was found for person 0: ")
+    done = turnabout(*posed(desk), "--threshold", 0.9999999, "--max-steps", 1, "--format", "table")
+    assert "No plan, and why" in done.stdout
+
+
+def test_plan_takes_a_tree_and_the_rest_of_the_options(desk):
+    done = turnabout(
+        *posed(desk, model="tree.joblib"), "--background", desk / "train.csv", "--target", 1, "--seed", 3,
+        "--time-limit", 60, "--max-steps", 1, "--score", "objective", "--format", "json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "score='objective'" in json.loads(done.stdout)["made_by"]
+
+
+def test_plan_draws_pictures_under_harmless_names(desk, tmp_path):
+    pytest.importorskip("matplotlib")
+    people = pd.read_csv(desk / "people.csv").head(2).assign(name=["../a b", "..//a?b"])
+    people.to_csv(tmp_path / "people.csv", index=False)
+    arguments = posed(desk, tmp_path / "people.csv")
+    done = turnabout(*arguments, "--max-steps", 1, "--picture", tmp_path / "new" / "pictures")
+    assert done.returncode == 0, done.stderr
+    drawn = sorted(path.name for path in (tmp_path / "new" / "pictures").iterdir())
+    assert drawn == ["plan-.._a_b-0-1.png", "plan-.._a_b-0.png"] and "2 pictures" in done.stderr
+
+
+def test_plan_of_a_domain_needs_no_files(data_home):
+    done = turnabout("plan", "--domain", "german", "--whole", "--person", 9, "--max-steps", 1)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Person 9 is accepted after 1 step costing 0.25.\n")
+    assert "1. ask for another duration (Duration of the loan 12 -> 6)" in done.stdout
+
+
+def test_plan_of_a_domain_takes_other_people(data_home, tmp_path):
+    ta.domains.load("german").people.iloc[[9]].assign(who="Ada").to_csv(tmp_path / "people.csv", index=False)
+    arguments = ["plan", tmp_path / "people.csv", "--id", "who", "--domain", "german", "--whole", "--max-steps", 1]
+    done = turnabout(*arguments)
+    assert done.returncode == 0 and done.stdout.startswith("Ada is accepted after 1 step"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "text"),
+    [
+        ({"actions": "absent.yaml"}, 1, "absent.yaml' cannot be read"),
+        ({"actions": "torn.yaml"}, 1, "not valid YAML"),
+        ({"actions": "schema.yaml"}, 1, "it has no list 'actions'"),
+        ({"actions": "aging.yaml"}, 1, "'age', which the schema holds fixed"),
+        ({"actions": "never.yaml"}, 1, "never holds"),
+        ({"people": "absent.csv"}, 2, "there is no file"),
+        ({"model": "absent.joblib"}, 2, "there is no file"),
+        ({"id_column": "nobody"}, 2, "no column 'nobody'"),
+        ({"model": "tree.joblib", "more": ["--score", "gradient"]}, 1, "gradient score needs a model"),
+        ({"more": ["--max-steps", "0"]}, 2, "--max-steps"),
+        ({"more": ["--score", "magic"]}, 2, "--score"),
+        ({"more": ["--robust", "7"]}, 1, "robust=7.0 is not a share"),
+        ({"more": ["--person", "person 77"]}, 2, "nobody labelled 'person 77'"),
+        ({"more": ["--whole"]}, 2, "only a --domain"),
+        ({"more": ["--domain", "german"]}, 2, "the domain brings its own"),
+        ({"more": ["--picture", "{desk}/people.csv"]}, 2, "is not a folder"),
+    ],
+)
+def test_misuse_of_plan_is_told(desk, changed, code, text):
+    files = {name: value for name, value in changed.items() if name != "more"}
+    more = [argument.format(desk=desk) for argument in changed.get("more", [])]
+    told(turnabout(*posed(desk, **files), *more), code, text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["plan"], 2, "give PEOPLE, --model, --schema and --actions; or --domain"),
+        (["plan", "people.csv", "--model", "m.joblib"], 2, "--schema"),
+        (["plan", "--domain", "germany"], 1, "did you mean 'german'?"),
+        (["plan", "--domain", "german", "--id", "name"], 2, "named by their row"),
+        (["find", "{desk}/people.csv", "--model", "m", "--method", "action-sequences"], 2, "use `turnabout plan"),
+        (["actions", "review", "{desk}/absent.yaml", "--schema", "{desk}/schema.yaml"], 1, "cannot be read"),
+        (["actions", "draft", "--schema", "{desk}/absent.yaml"], 1, "no schema file"),
+        (["actions", "draft"], 2, "--schema"),
+    ],
+)  # fmt: skip
+def test_misuse_around_plans_is_told(desk, arguments, code, text):
+    told(turnabout(*(argument.format(desk=desk) for argument in arguments)), code, text)
+
+
+def told(done, code, text):
+    assert done.returncode == code, done.stderr
+    assert text in " ".join(done.stderr.replace("│", " ").split()) and not done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_drafted_actions_pass_their_review(desk, tmp_path):
+    done = turnabout("actions", "draft", "--schema", desk / "schema.yaml")
+    assert done.returncode == 0 and "2 actions drafted" in done.stderr
+    drafted = ta.ActionSet.from_yaml(done.stdout)
+    assert drafted.names == ("Change income", "Change debt")  # age is fixed
+    (tmp_path / "draft.yaml").write_text(done.stdout)
+    done = turnabout("actions", "review", tmp_path / "draft.yaml", "--schema", desk / "schema.yaml")
+    assert done.returncode == 0 and "Change income" in done.stdout and "Nothing looks wrong" in done.stderr
+    assert ta.ActionSet.from_json(turnabout("actions", "draft", "--schema", desk / "schema.yaml", "--json").stdout)
+
+
+def test_review_lists_what_is_wrong(desk):
+    base = ["--schema", desk / "schema.yaml", "--people", desk / "people.csv"]
+    done = turnabout("actions", "review", desk / "never.yaml", *base)
+    assert done.returncode == 1 and "Repay" in done.stdout and "'old income > 900' never holds" in done.stdout
+    assert "never holds" in done.stderr
+    done = turnabout("actions", "review", desk / "nobody.yaml", *base)
+    assert done.returncode == 0 and "none of these people can ever take the action 'Earn'" in done.stdout
+    done = turnabout("actions", "review", desk / "aging.yaml", *base)
+    assert (
+        done.returncode == 1
+        and "'age', which the schema holds fixed" in " ".join(done.stderr.split())
+        and "Repay" in done.stdout
+    )
+
+
+def test_domains_are_listed():
+    done = turnabout("domains")
+    assert done.returncode == 0 and "german" in done.stdout and "fanniemae" in done.stdout

@@ -1,6 +1,7 @@
 """One paper, one file. ALL is the list that tests, command line, service, benchmark and docs read."""
 
 from turnabout.core import Method
+from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.choice import choose, find
 from turnabout.methods.dice import Dice
 from turnabout.methods.exact_linear import ExactLinear
@@ -9,10 +10,11 @@ from turnabout.methods.local_search import LocalSearch
 from turnabout.methods.nearest_row import NearestRow
 from turnabout.methods.wachter import Wachter
 
-ALL: tuple[type[Method], ...] = (ExactLinear, LocalSearch, Wachter, GrowingSpheres, NearestRow, Dice)
+ALL: tuple[type[Method], ...] = (ExactLinear, LocalSearch, Wachter, GrowingSpheres, NearestRow, Dice, ActionSequences)
 
 __all__ = [
     "ALL",
+    "ActionSequences",
     "Dice",
     "ExactLinear",
     "GrowingSpheres",

@@ -16,12 +16,13 @@ from turnabout.methods.sequences.carlini import Descent, Relaxation
 from turnabout.methods.sequences.decision import Decision
 from turnabout.methods.sequences.printable import Accept, printable, tightened
 from turnabout.methods.sequences.robust import DRAWS, Slips, harden
-from turnabout.methods.sequences.search import Ledger, Score, Search
+from turnabout.methods.sequences.search import Score, Search
 from turnabout.methods.sequences.solve import Effort, Solver
 from turnabout.methods.sequences.words import Word, Words, as_tensor
 from turnabout.models import Differentiable
 from turnabout.typing import Tensor
 
+SLIPPED = 48  # sequences of a person that are tried when plans must bear slips
 SPARE = 6  # plans made printable for each person, beyond the options asked for
 
 
@@ -62,6 +63,7 @@ class ActionSequences(Method):
     robust : theta; plans are then the cheapest found that are still accepted, with every condition kept, in
         `robust_share` of the cases when each parameter r is replaced by any in [(1 - theta) r, (1 + theta) r]. Who has
         no such plan gets an ordinary one; `answer.plans.tolerance` says what each withstands.
+    robust_limit : a plan that bears slips is not given where it costs more than this many times the ordinary one.
 
     References
     ----------
@@ -83,6 +85,7 @@ class ActionSequences(Method):
         beam: int = 1000,
         robust: float | None = None,
         robust_share: float = 0.8,
+        robust_limit: float = 2.0,
     ):
         self.max_steps = max_steps
         self.score = score
@@ -94,6 +97,7 @@ class ActionSequences(Method):
         self.beam = beam
         self.robust = robust
         self.robust_share = robust_share
+        self.robust_limit = robust_limit
 
     @classmethod
     def small(cls) -> Self:
@@ -114,22 +118,22 @@ class ActionSequences(Method):
         if self.beam < 1 or (self.iterations is not None and self.iterations < 1):
             raise MethodError("beam and iterations must be at least 1.", hint="leave them out for a full search.")
         if self.robust is not None and not 0 < self.robust < 1:
-            raise MethodError(
-                f"robust={self.robust!r} is not a share of a parameter.", hint="0.03 is three percent."
-            )
+            raise MethodError(f"robust={self.robust!r} is not a share of a parameter.", hint="0.03 is three percent.")
         if not 0 < self.robust_share <= 1:
             raise MethodError(f"robust_share={self.robust_share!r} is not a probability.", hint="the paper uses 0.8.")
+        if not self.robust_limit >= 1:
+            raise MethodError(f"robust_limit={self.robust_limit!r} allows no plan.", hint="give a factor from 1 up.")
         assert problem.actions is not None
         self.actions_ = tightened(problem)
         self.words_ = Words(self.actions_, self.merge)
 
     def _search(self, x: Tensor) -> Proposal:
         search = self.explore(x)
-        chosen = [(i, word) for i in range(len(x)) for word in _choice(search.ledger, i, SPARE + 2 * self.run.options)]
+        chosen = [(i, word) for i in range(len(x)) for word in _choice(search, i, SPARE + 2 * self.run.options)]
         given = [search.ledger.r[search.ledger.place[i][word]] for i, word in chosen]
         plans = self._print(x, chosen, given)
         if self.robust is not None:
-            plans = self._robust(x, search, chosen, plans)
+            plans = self._robust(x, search, plans)
         return Proposal(x.unsqueeze(1), plans=plans)
 
     def explore(self, x: Tensor) -> Search:
@@ -190,41 +194,56 @@ class ActionSequences(Method):
         words[owner, slot], r[owner, slot] = flat, printed.r
         return Plans(words, r)
 
-    def _robust(self, x: Tensor, search: Search, chosen: list[tuple[int, Word]], plans: Plans) -> Plans:
-        """The same words with parameters that bear slips; people for whom none does keep their ordinary plans."""
+    def _robust(self, x: Tensor, search: Search, plans: Plans) -> Plans:
+        """Plans that bear slips; people for whom no sequence has one keep their ordinary plans."""
         assert self.robust is not None
-        problem, device = self.problem_, x.device
-        size = plans.r.shape[3]
-        noise = draws_of(DRAWS, self.max_steps, size, self.run.rng("slips"))
-        slips = Slips(self.robust, self.robust_share, noise)
-        owner = torch.tensor([i for i, _ in chosen], dtype=torch.long, device=device)
-        words = as_tensor([word for _, word in chosen], self.max_steps, device)
-        rows = [search.ledger.place[i][word] for i, word in chosen]
-        r = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=device)
-        for k, row in enumerate(rows):
-            r[k, : len(search.ledger.r[row])] = search.ledger.r[row]
-        cost = torch.tensor([search.ledger.cost[row] for row in rows], dtype=x.dtype, device=device)
-        batch = search.solver.batch(owner, words)
-        best = harden(
-            problem, batch, words, Best(r, cost, cost), slips, search.solver.effort.rounds, lambda: self.run.expired
+        problem, ledger, device = self.problem_, search.ledger, x.device
+        size, few = plans.r.shape[3], 4 + self.run.options
+        chosen = [(i, word) for i in range(len(x)) for word in search.ranked(i, padded=True)[:SLIPPED]]
+        slips = Slips(
+            self.robust, self.robust_share, draws_of(DRAWS, self.max_steps, size, self.run.rng("slips")).to(device)
         )
-        check = draws_of(4 * DRAWS, self.max_steps, size, self.run.rng("check"))
-        hard = torch.isfinite(best.cost).nonzero().squeeze(1).tolist()
+        hard: list[dict[Word, tuple[float, Tensor]]] = [{} for _ in range(len(x))]
+        if chosen:
+            owner = torch.tensor([i for i, _ in chosen], dtype=torch.long, device=device)
+            batch = search.solver.batch(owner, as_tensor([word for _, word in chosen], self.max_steps, device))
+            rows = [ledger.place[i][word] for i, word in chosen]
+            r = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=device)
+            for k, row in enumerate(rows):
+                r[k, : len(ledger.r[row])] = ledger.r[row]
+            cost = torch.tensor([ledger.cost[row] for row in rows], dtype=x.dtype, device=device)
+            rounds = search.solver.effort.rounds
+            best = harden(batch, Best(r, cost, cost), slips, rounds, lambda: self.run.expired)
+            for k, ((i, word), c) in enumerate(zip(chosen, best.cost.tolist(), strict=True)):
+                hard[i][word] = c, best.r[k]
+        firm_ones: list[tuple[int, Word, Tensor]] = []
+        for i, mine in enumerate(hard):
+            costs = {word: c for word, (c, _) in mine.items()}
+            most = self.robust_limit * ledger.incumbent[i]
+            ranked = [word for word in search.worthwhile(costs) if costs[word] <= most]
+            firm_ones += [(i, word, mine[word][1]) for word in ranked[:few]]
+        check = draws_of(8 * DRAWS, self.max_steps, size, self.run.rng("check"))
+        people = torch.tensor([i for i, _, _ in firm_ones], dtype=torch.long, device=device)
 
         def accept(at: Tensor, word: Tensor, parameters: Tensor) -> Tensor:
-            rows_x = x[owner[torch.tensor(hard, device=device)[at]]]
-            kept = under_noise(problem, rows_x, word, parameters, self.robust or 0.0, check)
+            kept = under_noise(problem, x[people[at]], word, parameters, self.robust or 0.0, check)
             return kept.allowed >= self.robust_share
 
-        firm = self._print(x, [chosen[k] for k in hard], [best.r[k] for k in hard], accept)
+        firm = self._print(x, [(i, w) for i, w, _ in firm_ones], [r for _, _, r in firm_ones], accept)
+        return self._merge_firm(x, plans, firm, slips.noise)
+
+    def _merge_firm(self, x: Tensor, plans: Plans, firm: Plans, noise: Tensor) -> Plans:
+        """Firm plans for whoever has one, ordinary ones for the others, each with what it withstands."""
         has = (firm.words >= 0).flatten(1).any(1)
         width = max(firm.words.shape[1], plans.words.shape[1])
         both = Plans(_widen(plans.words, width, -1), _widen(plans.r, width, 0.0))
         both.words[has], both.r[has] = _widen(firm.words, width, -1)[has], _widen(firm.r, width, 0.0)[has]
         live = (both.words >= 0).any(-1)
-        both.tolerance = torch.full(live.shape, torch.nan, dtype=x.dtype, device=device)
+        both.tolerance = torch.full(live.shape, torch.nan, dtype=x.dtype, device=x.device)
         who = live.nonzero()[:, 0]
-        both.tolerance[live] = largest_theta(problem, x[who], both.words[live], both.r[live], self.robust_share, noise)
+        both.tolerance[live] = largest_theta(
+            self.problem_, x[who], both.words[live], both.r[live], self.robust_share, noise
+        )
         return both
 
 
@@ -234,9 +253,10 @@ def _widen(part: Tensor, width: int, value: float) -> Tensor:
     return torch.cat([part, more], 1)
 
 
-def _choice(ledger: Ledger, i: int, count: int) -> list[Word]:
+def _choice(search: Search, i: int, count: int) -> list[Word]:
     """A person's cheapest accepted words; if there are none, the one that came nearest."""
-    ranked = ledger.ranked(i)[:count]
+    ledger = search.ledger
+    ranked = search.ranked(i)[:count]
     if ranked or not ledger.place[i]:
         return ranked
     return [max(ledger.place[i], key=lambda word: (ledger.margin[ledger.place[i][word]], word))]

@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 
+from turnabout.actions.steps import Path
 from turnabout.methods.gradient import Adam
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.typing import Tensor
@@ -86,6 +87,157 @@ class Descent:
                 if expired():
                     break
         return r
+
+
+@dataclass(frozen=True)
+class Published:
+    r"""The released code's schedule on (1) and (4), for replays: Adam with momentum 0.99, weight from 1e5.
+
+    Every t steps (100 at first), with h = max(0, -margin):
+        h = 0:                     w <- max(1e-5, w / 10),  t <- max(2 t, 10000), reached
+        h > 0, reached:            w <- min(1e9, 2 w),      t <- max(t / 2, 10)
+        h > 0, never reached:      w <- 1 if h has not moved at all, else min(1e9, 2 w)
+    and every hundredth of the steps it stops where neither h nor, once reached, the relaxed cost fell by a
+    ten-thousandth. What is kept is the lowest *relaxed* cost with h = 0; nothing checks the conditions. Parameters are
+    counted in `units`, the standard deviations of the features they shift.
+
+    Parameters
+    ----------
+    units : for each parameter (T, P), what Adam counts as one.
+    logits : encoded rows (B, d) -> (B, 2), those of the other and of the desired class. With them h is the released
+        code's, max(0, max(0, other) - desired), which asks for a positive logit as well; without, the true margin's.
+    """
+
+    units: tuple[tuple[float, ...], ...]
+    logits: Callable[[Tensor], Tensor] | None = None
+    steps: int = 200_000
+    lr: float = 0.005
+
+    def run(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Parameters (B, T, P) and relaxed costs (B,), inf where no iterate was accepted; every row on its own."""
+        unit = torch.tensor(self.units, dtype=batch.start.dtype, device=batch.start.device)
+        kept = [self._row(batch.pick(row.unsqueeze(0)), unit) for row in torch.arange(len(batch.owner))]
+        return torch.stack([r for r, _ in kept]), torch.tensor([cost for _, cost in kept])
+
+    def _miss(self, batch: Batch, path: Path) -> Tensor:
+        if self.logits is None:
+            return (-batch.margin(path)).clamp(min=0).sum()
+        rows = batch.decision.tables.encoded(batch.decision.x[batch.owner], path.end)
+        other, desired = self.logits(rows).unbind(1)
+        return (other.clamp(min=0) - desired).clamp(min=0).sum()
+
+    def _row(self, batch: Batch, unit: Tensor) -> tuple[Tensor, float]:
+        r = torch.zeros(1, *unit.shape, dtype=unit.dtype, device=unit.device)
+        adam = Adam(self.lr, beta1=0.99)
+        w, t, due = 1e5, 100.0, 100.0
+        reached, seen, best, best_cost = False, math.nan, r[0], math.inf
+        stop = [math.inf, math.inf]  # h and relaxed cost at the last look
+        for step in range(1, self.steps + 1):
+            leaf = r.requires_grad_()
+            with torch.enable_grad():
+                path = batch.script.roll(batch.start, leaf)
+                h = self._miss(batch, path)
+                cost = path.cost.sum() + exponential(batch, path.slack).sum()
+                (slope,) = torch.autograd.grad(w * h + cost, leaf)
+            here, price = float(h.detach()), float(cost.detach())
+            if not math.isfinite(price):
+                break
+            if here == 0 and price < best_cost:
+                best, best_cost = leaf.detach()[0].clone(), price
+            if step >= due:
+                if here == 0:
+                    w, t, reached = max(1e-5, w / 10), max(2 * t, 10_000.0), True
+                elif reached:
+                    w, t = min(1e9, 2 * w), max(t / 2, 10.0)
+                else:
+                    w = 1.0 if here == seen else min(1e9, 2 * w)
+                seen, due = here, step + t
+            if step % max(1, self.steps // 100) == 0:
+                if here > 0.9999 * stop[0] if not math.isfinite(stop[1]) else here > 0 or price > 0.9999 * stop[1]:
+                    break
+                stop = [min(stop[0], here), best_cost]
+            r = adam.step(leaf.detach() / unit, slope) * unit
+            r = torch.where(batch.used, r, torch.zeros_like(r))
+            if relaxation == "projection":
+                r = batch.limits(r)[0]
+            if step % self.patience == 0:
+                w = torch.where(margin.detach() >= target, w * 0.7, w * 1.5).clamp(1e-5, 1e9)  # (2)
+                mu = (mu - rho * path.slack.detach()).clamp(min=0)
+                if expired():
+                    break
+        return r
+
+
+@dataclass(frozen=True)
+class Published:
+    r"""The released code's schedule on (1) and (4), for replays: Adam with momentum 0.99, weight from 1e5.
+
+    Every t steps (100 at first), with h = max(0, -margin):
+        h = 0:                     w <- max(1e-5, w / 10),  t <- max(2 t, 10000), reached
+        h > 0, reached:            w <- min(1e9, 2 w),      t <- max(t / 2, 10)
+        h > 0, never reached:      w <- 1 if h has not moved at all, else min(1e9, 2 w)
+    and every hundredth of the steps it stops where neither h nor, once reached, the relaxed cost fell by a
+    ten-thousandth. What is kept is the lowest *relaxed* cost with h = 0; nothing checks the conditions. Parameters are
+    counted in `units`, the standard deviations of the features they shift.
+
+    Parameters
+    ----------
+    units : for each parameter (T, P), what Adam counts as one.
+    logits : encoded rows (B, d) -> (B, 2), those of the other and of the desired class. With them h is the released
+        code's, max(0, max(0, other) - desired), which asks for a positive logit as well; without, the true margin's.
+    """
+
+    units: tuple[tuple[float, ...], ...]
+    logits: Callable[[Tensor], Tensor] | None = None
+    steps: int = 200_000
+    lr: float = 0.005
+
+    def run(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Parameters (B, T, P) and relaxed costs (B,), inf where no iterate was accepted; every row on its own."""
+        unit = torch.tensor(self.units, dtype=batch.start.dtype, device=batch.start.device)
+        kept = [self._row(batch.pick(row.unsqueeze(0)), unit) for row in torch.arange(len(batch.owner))]
+        return torch.stack([r for r, _ in kept]), torch.tensor([cost for _, cost in kept])
+
+    def _miss(self, batch: Batch, path: Path) -> Tensor:
+        if self.logits is None:
+            return (-batch.margin(path)).clamp(min=0).sum()
+        rows = batch.decision.tables.encoded(batch.decision.x[batch.owner], path.end)
+        other, desired = self.logits(rows).unbind(1)
+        return (other.clamp(min=0) - desired).clamp(min=0).sum()
+
+    def _row(self, batch: Batch, unit: Tensor) -> tuple[Tensor, float]:
+        r = torch.zeros(1, *unit.shape, dtype=unit.dtype, device=unit.device)
+        adam = Adam(self.lr, beta1=0.99)
+        w, t, due = 1e5, 100.0, 100.0
+        reached, seen, best, best_cost = False, math.nan, r[0], math.inf
+        stop = [math.inf, math.inf]  # h and relaxed cost at the last look
+        for step in range(1, self.steps + 1):
+            leaf = r.requires_grad_()
+            with torch.enable_grad():
+                path = batch.script.roll(batch.start, leaf)
+                h = self._miss(batch, path)
+                cost = path.cost.sum() + exponential(batch, path.slack).sum()
+                (slope,) = torch.autograd.grad(w * h + cost, leaf)
+            here, price = float(h.detach()), float(cost.detach())
+            if not math.isfinite(price):
+                break
+            if here == 0 and price < best_cost:
+                best, best_cost = leaf.detach()[0].clone(), price
+            if step >= due:
+                if here == 0:
+                    w, t, reached = max(1e-5, w / 10), max(2 * t, 10_000.0), True
+                elif reached:
+                    w, t = min(1e9, 2 * w), max(t / 2, 10.0)
+                else:
+                    w = 1.0 if here == seen else min(1e9, 2 * w)
+                seen, due = here, step + t
+            if step % max(1, self.steps // 100) == 0:
+                successful = math.isfinite(best_cost)
+                if here > 0.9999 * stop[0] if not successful else here == 0 and price > 0.9999 * stop[1]:
+                    break
+                stop = [min(stop[0], here), min(stop[1], price) if here == 0 else stop[1]]
+            r = adam.step(leaf.detach() / unit, slope * unit) * unit
+        return best, best_cost
 
 
 def exponential(batch: Batch, slack: Tensor) -> Tensor:

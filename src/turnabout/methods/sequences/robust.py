@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from turnabout.core.noise import under_noise
-from turnabout.core.problem import Problem
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.trust import walk
 from turnabout.typing import Tensor
 
 ROUNDS = 8  # of raising the margin
-DRAWS = 256
+ROOM = (1.0, 0.8, 0.65)  # shares of theta by which parameters keep away from their limits
+STRETCHES = (0.0, 0.3, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 3.0, 5.0)  # in units of theta
+DRAWS = 128
 
 
 @dataclass(frozen=True)
@@ -27,57 +27,83 @@ class Slips:
     noise: Tensor  # (draws, T, P) of u
 
 
-def harden(
-    problem: Problem, batch: Batch, words: Tensor, best: Best, slips: Slips, rounds: int, expired: Callable[[], bool]
-) -> Best:
+def harden(batch: Batch, best: Best, slips: Slips, rounds: int, expired: Callable[[], bool]) -> Best:
     r"""For each row with an accepted plan, the cheapest parameters met that survive in `share` of the draws.
 
     With m(u) the margin under slips u, aims at a margin kappa of the unspoiled plan and repeats
 
         kappa <- kappa + max(0, -quantile_{1 - share} m(u)),     rho <- argmin cost s.t. margin >= kappa      (1)
 
-    until the quantile is not negative; parameters keep theta's room to their limits, so that conditions hold under
-    slips as well. Rows that never get there have cost inf.
+    until the quantile is not negative. Parameters keep room to their limits for all slips, or for most of them (ROOM):
+    a plan may lose some draws to a condition if it loses the fewer to the model. Rows that never get there cost inf.
     """
     out = Best(best.r.clone(), torch.full_like(best.cost, torch.inf), best.margin.clone())
+    for part in ROOM:
+        roomy = replace(batch, theta=part * slips.theta)
+        _stretch(roomy, best, out, slips)
+        _raise(roomy, best, out, slips, rounds, expired)
+    return out
+
+
+def _stretch(batch: Batch, best: Best, out: Best, slips: Slips) -> None:
+    """The plainest cure: every step a little longer; the least stretch that survives goes to out."""
     rows = torch.isfinite(best.cost).nonzero().squeeze(1)
-    kappa = torch.zeros_like(best.cost)
-    r = best.r.clone()
-    roomy = replace(batch, theta=slips.theta)
+    for much in STRETCHES:
+        if not len(rows):
+            return
+        part = batch.pick(rows)
+        r = part.limits(best.r[rows] * (1 + much * slips.theta))[0]
+        share, _ = _under_slips(part, r, slips)
+        path = part.script.roll(part.start, r)
+        cost = path.cost.sum(1)
+        good = (share >= slips.share) & part.kept(path) & (part.margin(path) >= 0)
+        cheaper = good & (cost < out.cost[rows])
+        out.r[rows[cheaper]], out.cost[rows[cheaper]] = r[cheaper], cost[cheaper]
+        rows = rows[~good]
+
+
+def _raise(batch: Batch, best: Best, out: Best, slips: Slips, rounds: int, expired: Callable[[], bool]) -> None:
+    """Repeat (1) with one choice of room; what survives and is cheaper goes to out."""
+    rows = torch.isfinite(best.cost).nonzero().squeeze(1)
+    kappa, r = torch.zeros_like(best.cost), best.r.clone()
     for _ in range(ROUNDS):
         if not len(rows) or expired():
-            break
-        part = roomy.pick(rows)
+            return
+        part = batch.pick(rows)
         met = Best.none(r[rows])
         walk(part, r[rows], met, kappa[rows], rounds, expired)
-        r[rows] = torch.where(torch.isfinite(met.cost).view(-1, 1, 1), met.r, r[rows])
-        quantile = _quantile(problem, part, words[rows], r[rows], slips)
-        x = batch.decision.x[part.owner]
-        share = under_noise(problem, x, words[rows], r[rows], slips.theta, slips.noise).allowed
-        path = part.script.roll(part.start, r[rows])
-        good = (share >= slips.share) & part.kept(path) & (part.margin(path) >= 0)
-        cost = path.cost.sum(1)
-        cheaper = good & (cost < out.cost[rows])
-        out.r[rows[cheaper]], out.cost[rows[cheaper]] = r[rows][cheaper], cost[cheaper]
-        kappa[rows] += torch.where(good, torch.zeros_like(quantile), (-quantile).clamp(min=0) * 1.05 + 1e-9)  # (1)
-        hopeless = torch.isinf(met.cost)
-        rows = rows[~good & ~hopeless]
-    return out
+        lost = torch.isinf(met.cost)
+        r[rows] = torch.where(lost.view(-1, 1, 1), r[rows], met.r)
+        share, short = _under_slips(part, r[rows], slips)
+        good = (share >= slips.share) & ~lost
+        cheaper = good & (met.cost < out.cost[rows])
+        out.r[rows[cheaper]], out.cost[rows[cheaper]] = met.r[cheaper], met.cost[cheaper]
+        kappa[rows] += 1.02 * short + 1e-9  # (1)
+        # dearer than a plan that survives, or out of reach: no use going on
+        rows = rows[~good & ~lost & (met.cost < out.cost[rows]) & torch.isfinite(short)]
 
 
-def _quantile(problem: Problem, batch: Batch, words: Tensor, r: Tensor, slips: Slips) -> Tensor:
-    """(B,) the margin that a share of the slipped plans reaches."""
+def _under_slips(batch: Batch, r: Tensor, slips: Slips) -> tuple[Tensor, Tensor]:
+    """(B,) share of slipped plans that are accepted with all conditions kept, and (B,) the margin they lack.
+
+    The margin lacking is that of the draw that must still succeed, after those whose conditions fail are given up; inf
+    where too many of them fail.
+    """
     noise = slips.noise.to(r.device)
     draws = len(noise)
-    out = torch.zeros_like(r[:, 0, 0])
-    each = max(1, (1 << 16) // draws)
+    share, short = torch.zeros_like(r[:, 0, 0]), torch.zeros_like(r[:, 0, 0])
+    each = max(1, (1 << 15) // draws)
     for s in range(0, len(r), each):
         some = torch.arange(s, min(s + each, len(r)), device=r.device)
-        rows = some.repeat_interleave(draws)
-        many = batch.pick(rows)
-        slipped = r[rows] * (1 + slips.theta * noise.repeat(len(some), 1, 1))
+        many = batch.pick(some.repeat_interleave(draws))
+        slipped = r[some].repeat_interleave(draws, 0) * (1 + slips.theta * noise.repeat(len(some), 1, 1))
         with torch.no_grad():
-            margin = many.margin(many.script.roll(many.start, slipped)).reshape(len(some), draws)
-        place = max(0, min(draws - 1, int((1 - slips.share) * draws) - 1))
-        out[some] = margin.sort(1).values[:, place]
-    return out
+            path = many.script.roll(many.start, slipped)
+            margin = many.margin(path)
+        kept = many.kept(path).reshape(len(some), draws)
+        margin = torch.where(kept, margin.reshape(len(some), draws), torch.inf)  # those given up come last
+        share[some] = ((margin >= 0) & kept).to(r.dtype).mean(1)
+        spare = int((1 - slips.share) * draws) - (draws - kept.sum(1))  # failures left for the margin
+        lowest = margin.sort(1).values.gather(1, spare.clamp(0, draws - 1).unsqueeze(1)).squeeze(1)
+        short[some] = torch.where(spare >= 0, (-lowest).clamp(min=0), torch.inf)
+    return share, short

@@ -15,6 +15,7 @@ from turnabout.methods.sequences.words import Word, Words, as_tensor
 from turnabout.typing import Tensor
 
 Score = Literal["breadth", "objective", "gradient"]
+SAVING = 1e-4  # share of the cost that a step must save to be worth its trouble
 WEIGHT = 100.0  # of a missing margin in the objective by which sequences are ranked
 
 
@@ -57,11 +58,6 @@ class Ledger:
         row = self.place[i][word]
         cost, margin = self.cost[row], self.margin[row]
         return cost if cost < float("inf") else WEIGHT * max(0.0, -margin) if margin > -float("inf") else WEIGHT * 1e6
-
-    def ranked(self, i: int) -> list[Word]:
-        """Accepted words of a person, cheapest first."""
-        found = [(self.cost[row], len(word), word) for word, row in self.place[i].items()]
-        return [word for cost, _, word in sorted(found) if cost < float("inf")]
 
 
 @dataclass
@@ -146,6 +142,25 @@ class Search:
                     self._run(part, again=True)
         return self.ledger
 
+    def ranked(self, i: int, padded: bool = False) -> list[Word]:
+        """Accepted words of a person, cheapest first; without those in which a step saves next to nothing, unless
+        `padded`.
+        """
+        costs = {word: self.ledger.cost[row] for word, row in self.ledger.place[i].items()}
+        if not padded:
+            return self.worthwhile(costs)
+        return [word for cost, _, word in sorted((c, len(w), w) for w, c in costs.items()) if cost < float("inf")]
+
+    def worthwhile(self, costs: dict[Word, float]) -> list[Word]:
+        """Words by cost, without those that cost as much, but for a ten-thousandth, without one of their letters."""
+        out = []
+        for cost, _, word in sorted((c, len(w), w) for w, c in costs.items()):
+            shorter = (self.words.normal(word[:j] + word[j + 1 :])[0] for j in range(len(word)))
+            enough = cost * (1 + SAVING) + 1e-9
+            if cost < float("inf") and all(costs.get(w, float("inf")) > enough for w in shorter):
+                out.append(word)
+        return out
+
     # -- one batch --------------------------------------------------------------------------------------------
 
     def _open(self, i: int, word: Word) -> list[Word]:
@@ -187,10 +202,10 @@ class Search:
             if again:
                 warm[k, length] = self.ledger.r[known[word]]
             for j in range(length) if again else (length - 1,):  # without its letter j
-                shorter = word[:j] + word[j + 1 :]
+                shorter, order = self.words.normal(word[:j] + word[j + 1 :])
                 if shorter in known:
-                    r = self.ledger.r[known[shorter]]
-                    warm[k, j if again else 0, :j], warm[k, j if again else 0, j + 1 :] = r[:j], r[j:]
+                    places = [at + (at >= j) for at in order]  # of its letters in the word
+                    warm[k, j if again else 0, places] = self.ledger.r[known[shorter]]
         label = "again" if again else "first"
         self.ledger.enter(pairs, self.solver.solve(owner, words, budget, warm, label))
 

@@ -12,6 +12,7 @@ from turnabout.methods.sequences.prices import own_price, reach
 from turnabout.typing import Tensor
 
 HALVINGS = 40
+AIM = 1e-11  # beyond the margin asked for: on a linear piece a step lands exactly where it aims, but for rounding
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,8 @@ def _trial(batch: Batch, here: Point, target: Tensor, radius: Tensor) -> tuple[P
     used = batch.used.flatten(1)
     low = torch.where(used, torch.minimum(torch.maximum(low, flat - near), flat), flat)
     high = torch.where(used, torch.maximum(torch.minimum(high, flat + near), flat), flat)
-    point, lam = convex_step(price, here.up.flatten(1), target - here.margin, low, high, flat)
+    need = target - here.margin + AIM * (1 + here.margin.abs())
+    point, lam = convex_step(price, here.up.flatten(1), need, low, high, flat)
     return Point.at(batch, point.reshape(here.r.shape)), lam
 
 

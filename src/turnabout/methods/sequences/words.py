@@ -44,10 +44,10 @@ class Words:
     def extensions(self, word: Word) -> Iterator[Word]:
         """The words one letter longer, in the order of their last letter."""
         for a, action in enumerate(self.actions.actions):
-            if (a not in word or action.repeatable) and self._normal(word, a):
+            if (a not in word or action.repeatable) and self._is_normal(word, a):
                 yield (*word, a)
 
-    def _normal(self, word: Word, a: int) -> bool:
+    def _is_normal(self, word: Word, a: int) -> bool:
         """Whether word + a is a normal form, given that word is; (1)."""
         for b in reversed(word):
             if not self._commute[a][b]:
@@ -55,6 +55,17 @@ class Words:
             if a < b:
                 return False
         return True
+
+    def normal(self, word: Word) -> tuple[Word, list[int]]:
+        """The normal form of a word, and the place each of its letters had."""
+        left = list(range(len(word)))
+        order: list[int] = []
+        while left:
+            # letters that may stand next: those that commute with all letters still before them
+            ready = [k for k in left if all(self._commute[word[k]][word[j]] for j in left if j < k)]
+            order.append(min(ready, key=lambda k: (word[k], k)))
+            left.remove(order[-1])
+        return tuple(word[k] for k in order), order
 
     def up_to(self, length: int) -> list[Word]:
         """Every word of one letter up to `length`, shorter ones first."""

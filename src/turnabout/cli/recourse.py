@@ -1,52 +1,21 @@
-"""The command line: parse, call one public function, print. Data on stdout, talk on stderr."""
+"""Commands that find recourse, and those that tell what there is to find it with."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
+
+from turnabout.cli.app import app, schema_app
+from turnabout.cli.files import class_named, load_model, read_table, set_id
+from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data, talk
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from turnabout.core import Recourse
-    from turnabout.schema import Schema
-    from turnabout.typing import Progress as Callback
 
-app = typer.Typer(
-    name="turnabout",
-    help="What a refused person can really do to be accepted, verified before anyone reads it.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-schema_app = typer.Typer(help="Draft and review schemas.", no_args_is_help=True)
-app.add_typer(schema_app, name="schema")
-
-out = Console()
-talk = Console(stderr=True)
-ABSENT = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None")
 Format = Literal["json", "csv", "table"]
-
-
-@app.callback(invoke_without_command=True)
-def top(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
-    """What a refused person can really do to be accepted, verified before anyone reads it."""
-    if version:
-        from turnabout import __version__
-
-        print(__version__)
-        raise typer.Exit
 
 
 @app.command()
@@ -97,6 +66,7 @@ def find(
     from turnabout.methods import find as find_recourse
     from turnabout.schema import Schema
 
+    chosen = None if method is None else method_named(method)
     known_schema = None if schema is None else Schema.load(schema)
     table = read_table(people, known_schema)
     if id_column is not None:
@@ -117,7 +87,7 @@ def find(
             schema=known_schema,
             background=known,
             labels=accepted,
-            method=None if method is None else method_named(method),
+            method=chosen,
             threshold=threshold,
             target=None if target is None else class_named(fitted, target),
             options=options,
@@ -125,7 +95,7 @@ def find(
             time_limit=time_limit,
             progress=progress,
         )
-    talk.print(repr(answer), markup=False, highlight=False)
+    say(repr(answer))
     write_answer(answer, format)
 
 
@@ -137,6 +107,7 @@ def methods() -> None:
     table = Table("method", "needs", "in one sentence", title="Methods")
     for cls in ALL:
         needs = [cls.requires.__name__ if cls.requires else "any model"] + ["a background"] * cls.needs_background
+        needs += ["actions"] * cls.needs_actions
         table.add_row(spelled(cls.__name__), ", ".join(needs), (cls.__doc__ or "").strip().split("\n")[0])
     out.print(table)
 
@@ -178,66 +149,8 @@ def infer(
     )
     talk.print(frame_table(schema.summary(), "Draft: review what may move"))
     for note in schema.notes:
-        talk.print(f"guessed {note}", markup=False, highlight=False)
+        say(f"guessed {note}")
     print(schema.to_json() if json else schema.to_yaml())
-
-
-# -- translations -----------------------------------------------------------------------------------------------
-
-
-def read_table(path: str, schema: Schema | None = None) -> pd.DataFrame:
-    """Read people exactly: numbers as they are written, bit for bit; words of the schema's levels as words."""
-    import pandas as pd
-
-    if path != "-" and not Path(path).is_file():
-        raise typer.BadParameter(f"there is no file {path!r}.")
-    try:
-        if path.endswith(".parquet"):
-            return pd.read_parquet(path)
-        if path.endswith(".json"):
-            return pd.read_json(path, orient="records", precise_float=True)
-        return read_csv(sys.stdin if path == "-" else path, schema)
-    except (ValueError, ImportError, OSError) as error:
-        raise typer.BadParameter(f"{path!r} cannot be read as a table: {error}") from None
-
-
-def read_csv(source: Any, schema: Schema | None) -> pd.DataFrame:
-    """CSV with every number as its text says, which older pandas do only when told to."""
-    import pandas as pd
-
-    words = {str(level) for feature in schema or () for level in getattr(feature, "levels", ())}
-    absent = [word for word in ABSENT if word not in words]  # a level named "None" is a level
-    if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1):
-        return pd.read_csv(source, keep_default_na=False, na_values=absent)
-    return pd.read_csv(source, keep_default_na=False, na_values=absent, float_precision="round_trip")
-
-
-def set_id(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    if column not in table.columns:
-        raise typer.BadParameter(f"the table has no column {column!r}.", param_hint="--id")
-    return table.set_index(column)
-
-
-def load_model(path: Path) -> Any:
-    """A fitted model from a joblib or pickle file."""
-    if not path.exists():
-        raise typer.BadParameter(f"there is no file {str(path)!r}.", param_hint="--model")
-    import joblib
-
-    try:
-        return joblib.load(path)
-    except Exception as error:
-        raise typer.BadParameter(f"{str(path)!r} cannot be loaded as a model: {error}", param_hint="--model") from None
-
-
-def class_named(model: Any, name: str) -> Any:
-    """The class label that reads as `name` on the command line."""
-    for label in getattr(model, "classes_", ()):
-        if str(label) == name:
-            return label
-    raise typer.BadParameter(
-        f"the model has no class {name!r}; it has {list(getattr(model, 'classes_', ()))}.", param_hint="--target"
-    )
 
 
 def spelled(name: str) -> str:
@@ -250,6 +163,11 @@ def method_named(name: str) -> Any:
 
     for cls in ALL:
         if name.lower().replace("_", "-") in (spelled(cls.__name__), cls.__name__.lower()):
+            if cls.needs_actions:
+                raise typer.BadParameter(
+                    f"{spelled(cls.__name__)} makes plans of actions; use `turnabout plan PEOPLE --actions FILE ...`.",
+                    param_hint="--method",
+                )
             return cls()
     raise typer.BadParameter(
         f"there is no method {name!r}; there are {', '.join(spelled(c.__name__) for c in ALL)}.", param_hint="--method"
@@ -265,55 +183,4 @@ def write_answer(answer: Recourse, format: Format) -> None:
         print(changes.to_csv(index=False), end="")
     else:
         out.print(frame_table(answer.changes(), "Plans: what to change"))
-        if len(answer.why):
-            out.print(
-                frame_table(answer.why.reset_index()[["person", "reason", "binding", "proof"]], "No plan, and why")
-            )
-
-
-def frame_table(frame: pd.DataFrame, title: str, digits: int | None = None) -> Table:
-    """A data frame as a terminal table; numbers in full, as they were verified, unless digits are given."""
-    table = Table(*(escape(str(c)) for c in frame.columns), title=escape(title), title_justify="left")
-    for row in frame.itertuples(index=False):
-        table.add_row(*(Text(f"{c:.{digits}g}" if digits and isinstance(c, float) else str(c)) for c in row))
-    return table
-
-
-@contextmanager
-def stdout_for_data() -> Iterator[None]:
-    """Send to stderr what libraries in C write to the process's stdout behind Python's back."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callback]:
-    """A bar on stderr that takes (done, total)."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=talk, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def main() -> None:
-    """Exit 0 when done, 1 when it failed, 2 when misused."""
-    from turnabout.errors import TurnaboutError
-
-    try:
-        app()
-    except TurnaboutError as error:
-        talk.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False)
-        raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        talk.print("stopped.")
-        raise SystemExit(1) from None
-
-
-if __name__ == "__main__":
-    main()
+        show_why(answer)

@@ -1,0 +1,67 @@
+"""What is shown where: data on stdout, talk, tables and bars for the eye."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from turnabout.core import Recourse
+    from turnabout.typing import Progress as Callback
+
+out = Console()
+talk = Console(stderr=True)
+
+
+def say(text: str) -> None:
+    """A line of talk, letter by letter."""
+    talk.print(text, markup=False, highlight=False)
+
+
+def frame_table(frame: pd.DataFrame, title: str, digits: int | None = None) -> Table:
+    """A data frame as a terminal table; numbers in full, as they were verified, unless digits are given."""
+    table = Table(title=escape(title), title_justify="left")
+    for name in frame.columns:
+        table.add_column(escape(str(name)), overflow="fold")  # on a narrow screen nothing is left out
+    for row in frame.itertuples(index=False):
+        table.add_row(*(Text(f"{c:.{digits}g}" if digits and isinstance(c, float) else str(c)) for c in row))
+    return table
+
+
+def show_why(answer: Recourse) -> None:
+    """Those without a plan, and why."""
+    if len(answer.why):
+        out.print(frame_table(answer.why.reset_index()[["person", "reason", "binding", "proof"]], "No plan, and why"))
+
+
+@contextmanager
+def stdout_for_data() -> Iterator[None]:
+    """Send to stderr what libraries in C write to the process's stdout behind Python's back."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callback]:
+    """A bar on stderr that takes (done, total)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=talk, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,71 @@
+"""Pages of docs/ say only what runs: their code, what it prints, their files and their commands."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+import turnabout as ta
+
+PAGE = Path(__file__).parent.parent / "docs" / "plans.md"
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE.read_text(encoding="utf-8") if PAGE.exists() else "", re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]\d+)?(?![\w])")
+
+pytestmark = pytest.mark.skipif(not BLOCKS, reason="the pages of docs/ do not travel with the source distribution")
+
+
+def said(text: str) -> tuple[list[str], list[float]]:
+    """Words and numbers of a text; spaces and lines apart."""
+    return NUMBER.sub("#", text).split(), [float(number) for number in NUMBER.findall(text)]
+
+
+def test_plans_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    heard = ""
+    for language, block in BLOCKS:
+        if language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(block, scope)
+            heard = out.getvalue()
+        elif language == "yaml":
+            assert ta.ActionSet.from_yaml(block).to_dict() == scope["actions"].to_dict()
+        elif language == "sh":
+            for line in block.splitlines():
+                run(line)
+        else:
+            (words, numbers), (shown, digits) = said(heard), said(block)
+            assert words == shown
+            assert digits == pytest.approx(numbers, rel=0.01, abs=0.002)
+    assert (tmp_path / "ada.png").is_file() and (tmp_path / "pictures" / "plan-Ada-0.png").is_file()
+
+
+def test_the_readme_shows_a_plan_of_this_page():
+    readme = (PAGE.parent.parent / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(.*?)```", readme, re.DOTALL)
+    assert ("", shown) in BLOCKS
+
+
+def run(line: str) -> None:
+    """One command of the page; what follows `>` is a file."""
+    from turnabout.cli import main
+
+    command, _, file = line.partition(" > ")
+    out = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", shlex.split(command)),
+        contextlib.redirect_stdout(out),
+        pytest.raises(SystemExit) as stop,
+    ):
+        main()
+    assert not stop.value.code and out.getvalue(), line
+    if file:
+        Path(file).write_text(out.getvalue())
