@@ -60,7 +60,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev
-	@set -e; for script in $(wildcard benchmarks/*.py); do echo "== $$script"; $(BIN)/python $$script --small; done
+	@set -e; for script in $(wildcard benchmarks/*.py benchmarks/papers/*.py); do echo "== $$script"; $(BIN)/python $$script --small; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -78,8 +78,7 @@ def plan(
             raise typer.BadParameter("only a --domain can be had in whole numbers.", param_hint="--whole")
         problem, table = from_files(people, model, schema, actions, background, threshold, target, id_column)
     table = only(table, person or [])
-    more: dict[str, Any] = {"certify": True} if certify else {}
-    method = ActionSequences(max_steps=max_steps, score=score, robust=robust, **more).fit(problem)
+    method = ActionSequences(max_steps=max_steps, score=score, robust=robust, certify=certify).fit(problem)
     with stdout_for_data(), progress_bar("finding plans") as progress:
         answer = method.find(table, options=options, seed=seed, time_limit=time_limit, progress=progress)
     say(repr(answer))

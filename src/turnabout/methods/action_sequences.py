@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+import warnings
+from typing import TYPE_CHECKING, Self
 
 import torch
 
 from turnabout.core import Method, Problem, Proposal
 from turnabout.core.noise import draws_of, largest_theta, under_noise
-from turnabout.core.plan import Plans
+from turnabout.core.plan import Ground, Plans
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Best
@@ -22,7 +23,11 @@ from turnabout.methods.sequences.words import Word, Words, as_tensor
 from turnabout.models import Differentiable
 from turnabout.typing import Tensor
 
+if TYPE_CHECKING:
+    from turnabout.methods.sequences.certificate import Certificates, Engine
+
 SLIPPED = 48  # sequences of a person that are tried when plans must bear slips
+MOST_WORDS = 20_000  # sequences over which a lower bound is proved
 SPARE = 6  # plans made printable for each person, beyond the options asked for
 
 
@@ -63,6 +68,10 @@ class ActionSequences(Method):
     robust : theta; plans are then the cheapest found that are still accepted, with every condition kept, in
         `robust_share` of the cases when each parameter r is replaced by any in [(1 - theta) r, (1 + theta) r]. Who has
         no such plan gets an ordinary one; `answer.plans.tolerance` says what each withstands.
+    certify : also prove a lower bound on the cost of every plan of at most max_steps actions, for linear models, ReLU
+        nets and tree ensembles; `answer.plans` then holds lower_bound and gap; who provably has no plan is IMPOSSIBLE.
+    gap : relative distance between bound and cost at which a proof stops.
+    engine : what proves: "branch" (and bound), "milp" (integer programs), or "auto".
     robust_limit : a plan that bears slips is not given where it costs more than this many times the ordinary one.
 
     References
@@ -86,6 +95,9 @@ class ActionSequences(Method):
         robust: float | None = None,
         robust_share: float = 0.8,
         robust_limit: float = 2.0,
+        certify: bool = False,
+        gap: float = 0.005,
+        engine: Engine = "auto",
     ):
         self.max_steps = max_steps
         self.score = score
@@ -98,6 +110,9 @@ class ActionSequences(Method):
         self.robust = robust
         self.robust_share = robust_share
         self.robust_limit = robust_limit
+        self.certify = certify
+        self.gap = gap
+        self.engine = engine
 
     @classmethod
     def small(cls) -> Self:
@@ -129,12 +144,59 @@ class ActionSequences(Method):
 
     def _search(self, x: Tensor) -> Proposal:
         search = self.explore(x)
+        proved = self._certify(x, search) if self.certify else None
         chosen = [(i, word) for i in range(len(x)) for word in _choice(search, i, SPARE + 2 * self.run.options)]
         given = [search.ledger.r[search.ledger.place[i][word]] for i, word in chosen]
         plans = self._print(x, chosen, given)
         if self.robust is not None:
             plans = self._robust(x, search, plans)
-        return Proposal(x.unsqueeze(1), plans=plans)
+        proposal = Proposal(x.unsqueeze(1), plans=plans)
+        if proved is not None:
+            plans.lower_bound = torch.where(torch.isfinite(proved.lower_bound), proved.lower_bound, torch.nan)
+            proposal.impossible = torch.isinf(proved.lower_bound) & proved.complete
+            count = len(search.solver.actions.names)
+            for i in proposal.impossible.nonzero().squeeze(1).tolist():
+                proposal.proof[i] = (
+                    f"no sequence of at most {self.max_steps} of the {count} actions ends at an accepted row; shown by "
+                    f"{proved.how[i]} over all their parameters."
+                )
+        return proposal
+
+    def _certify(self, x: Tensor, search: Search) -> Certificates | None:
+        """Lower bounds for everyone; a cheaper plan met by the proof is entered into the ledger."""
+        from turnabout.methods.sequences.certificate import certify
+
+        problem, actions = self.problem_, self.problem_.actions
+        assert actions is not None
+        words = self.words_.up_to(self.max_steps)
+        if len(words) > MOST_WORDS:
+            warnings.warn(
+                f"{len(words):,} sequences are too many for a proof; plans come without a lower bound. Hint: lower "
+                "max_steps, or leave out actions.",
+                stacklevel=2,
+            )
+            return None
+        ledger, left = search.ledger, self.run.time_limit
+        upper = torch.tensor(ledger.incumbent, dtype=x.dtype, device=x.device)
+        proved = certify(
+            problem.model,
+            actions.tables,
+            x,
+            as_tensor(words, self.max_steps, x.device),
+            search.solver.lo,
+            search.solver.hi,
+            upper,
+            self.gap,
+            None if left is None else max(0.1, left - self.run.seconds),
+            engine=self.engine,
+            rounding=0.5 * Ground.of(problem.schema, actions, x.device).step,
+            opaque=tuple(actions.free),
+        )
+        for i in (proved.cost < upper * (1 - 1e-9)).nonzero().squeeze(1).tolist():
+            word, order = self.words_.normal(tuple(a for a in proved.words[i].tolist() if a >= 0))
+            r = proved.r[i][order]
+            ledger.enter([(i, word)], Best(r.unsqueeze(0), proved.cost[i : i + 1], torch.zeros_like(upper[:1])))
+        return proved
 
     def explore(self, x: Tensor) -> Search:
         """Solve the words of refused people x (n, d); the search with its ledger, for those who study it."""

@@ -10,7 +10,7 @@ from turnabout.actions.steps import Path, Script
 from turnabout.methods.sequences.decision import Decision
 from turnabout.typing import Tensor
 
-SLACK = 1e-9  # conditions may be touched this closely, in natural sizes; the hard check comes on printed states
+SLACK = 1e-12  # conditions may be touched this closely, in natural sizes; the hard check comes on printed states
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Hull:
 
 @dataclass(frozen=True)
 class Price:
-    """A lower bound of the cost: constant + sum_k linear_k |z_k| + curved_k z_k^2, z = theta - kink; (B,) and (B, K)."""
+    """A lower bound of the cost: constant + sum_k linear_k |z_k| + curved_k z_k^2, z = theta - kink; (B,), (B, K)."""
 
     constant: Tensor
     linear: Tensor
@@ -219,20 +219,17 @@ def coefficients(jobs: Jobs, t: int, low: Tensor, high: Tensor) -> tuple[Tensor,
     relative, relative_squared = jobs.absolute_relative[:, t], jobs.squared_relative[:, t]
     gain, exact = jobs.gain[:, t], jobs.rounding[:, t] == 0
     scales = jobs.scales[:, t, None]
-    aimed = jobs.aimed[:, t] & (low == high).unsqueeze(1)
-    mine = ((jobs.own[:, t] & exact.unsqueeze(1)) | aimed) & ~scales.unsqueeze(-1)  # (B, P, m)
+    mine = jobs.own[:, t] & exact.unsqueeze(1) & ~scales.unsqueeze(-1)  # (B, P, m)
     size = gain.abs() * mine
     linear = (size * (absolute + relative / far).unsqueeze(1)).sum(-1)
     curved = (size * size * (squared + relative_squared / (far * far)).unsqueeze(1)).sum(-1)
-    back = (low - jobs.keep[:, t] * low - jobs.add[:, t]).unsqueeze(1) / torch.where(gain == 0, 1.0, gain)
-    kink = torch.where(aimed & mine, back, 0.0).sum(-1)
     scaled = scaling(jobs, t) & exact
     known = scaled & (near > TINY)
     turn = torch.zeros_like(linear, dtype=torch.bool).scatter(1, jobs.dial[:, t, None], True) & scales
     share = (scaled * absolute * near + known * relative).sum(-1, keepdim=True)
     bend = (scaled * squared * near * near + known * relative_squared).sum(-1, keepdim=True)
     linear, curved = torch.where(turn, share, linear), torch.where(turn, bend, curved)
-    return linear, curved, torch.where(turn, torch.ones_like(kink), kink), mine.any(1) | scaled
+    return linear, curved, turn.to(linear.dtype), mine.any(1) | scaled
 
 
 def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor) -> Price:
@@ -256,7 +253,7 @@ def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor
 
 
 def _rows(jobs: Jobs, t: int, old: Hull, new: Hull) -> Rows:
-    """Conditions, reach of the new state, and the declared limits of a scaling's parameter."""
+    """Conditions, and the reach of the new state."""
     a, b, offset = jobs.of_old[:, t], jobs.of_new[:, t], jobs.offset[:, t]
     slope = a @ old.slope + b @ new.slope
     middle = (a @ old.center.unsqueeze(-1) + b @ new.center.unsqueeze(-1)).squeeze(-1) + offset
@@ -272,29 +269,4 @@ def _rows(jobs: Jobs, t: int, old: Hull, new: Hull) -> Rows:
         top = sign * (new.center - end) + new.slack
         inside = sign * ((new.low if sign > 0 else new.high) - end)
         parts.append(Rows(sign * new.slope, top, torch.full_like(top, torch.inf), inside))
-    parts += _limits(jobs, t, old, new)
     return Rows.join(parts)
-
-
-def _limits(jobs: Jobs, t: int, old: Hull, new: Hull) -> list[Rows]:
-    """low <= (s'_l - s_l) / gain <= high for steps taken as scalings; for others the box itself sees to it."""
-    scales = jobs.scales[:, t]
-    low, high = (_dialed(jobs, t, end[:, t]) for end in (jobs.low, jobs.high))
-    if not bool((scales & (torch.isfinite(low) | torch.isfinite(high)).squeeze(1)).any()):
-        return []
-    lead = jobs.lead[:, t, None].clamp(min=0)
-    gain = jobs.gain[:, t].sum(1).gather(1, lead)
-    gain = torch.where(gain == 0, torch.ones_like(gain), gain)
-    pick = lead.unsqueeze(-1).expand(-1, 1, new.slope.shape[-1])
-    slope = (new.slope.gather(1, pick) - old.slope.gather(1, pick)) / gain.unsqueeze(-1)
-    middle = (new.center.gather(1, lead) - old.center.gather(1, lead)) / gain
-    slack = (new.slack.gather(1, lead) + old.slack.gather(1, lead)) / gain.abs()
-    spread = slope.abs().sum(-1) + slack
-    parts = []
-    for sign, end in ((1.0, low), (-1.0, high)):
-        end = torch.where(
-            scales.unsqueeze(1), end - sign * SLACK * (1 + end.abs().nan_to_num(posinf=0.0)), -sign * torch.inf
-        )
-        value = sign * (middle - end)
-        parts.append(Rows(sign * slope, value + slack, value + spread, value - spread))
-    return parts

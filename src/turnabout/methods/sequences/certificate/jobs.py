@@ -11,6 +11,7 @@ from turnabout.actions.steps import TINY, StepTables
 from turnabout.typing import Tensor
 
 SLACK = 1e-8  # conditions and reaches are loosened by this share of their size, so that rounding cannot forge a proof
+STRICT = 1e-10  # a strict condition holds by at least this share of its size
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,6 @@ class Kinds:
     moving : (m,) their columns.  lead : (A+1,) the column a scaling's parameter moves, -1 for other actions.
     dial : (A+1,) its parameter.  scaled : (A+1, m) columns multiplied by u.
     own : (A+1, P, m) columns that move by gain * parameter and nothing else.
-    aimed : (A+1, P, m) the column whose price a parameter sets when it is a new value, not a shift.
     coupled : (A+1, m) columns that take a share of a parameter whose size another column shows.
     """
 
@@ -38,13 +38,12 @@ class Kinds:
     dial: Tensor
     scaled: Tensor
     own: Tensor
-    aimed: Tensor
     coupled: Tensor
 
     @classmethod
     def of(cls, tables: StepTables) -> Kinds:
         """Read the kinds off the tables."""
-        gain, led = _gain(tables), _led(tables)
+        gain, led = gains(tables), is_led(tables)
         moves = (gain != 0).any(1) | led
         for a, j in led.nonzero().tolist():
             moves[a, tables.leader[a, j]] = True
@@ -66,12 +65,9 @@ class Kinds:
                 lead[a], dial[a], scaled[a] = l, p, followers
                 scaled[a, l] = True
         own = shown & (plain & (count == 1)).unsqueeze(1)
-        aimed = shown & (~plain & ~led & (count == 1) & priced).unsqueeze(1)
-        aimed &= ~(own & priced.unsqueeze(1)).any(-1, keepdim=True)
-        aimed = aimed & (aimed.cumsum(-1) == 1)
         leading = _first(shown & priced.unsqueeze(1), shown)
         coupled = led | (shown & ~leading).any(1)
-        return cls(moving, lead, dial, scaled, own, aimed, coupled)
+        return cls(moving, lead, dial, scaled, own, coupled)
 
 
 def _first(wanted: Tensor, else_: Tensor) -> Tensor:
@@ -80,14 +76,14 @@ def _first(wanted: Tensor, else_: Tensor) -> Tensor:
     return mask & (mask.cumsum(-1) == 1)
 
 
-def _led(tables: StepTables) -> Tensor:
+def is_led(tables: StepTables) -> Tensor:
     """(A+1, e) which columns follow another."""
     return tables.leader != torch.arange(tables.leader.shape[1], device=tables.leader.device)
 
 
-def _gain(tables: StepTables) -> Tensor:
+def gains(tables: StepTables) -> Tensor:
     """(A+1, P, e) without parameters that are not used, and without columns that follow their leader instead."""
-    return tables.gain * tables.used.unsqueeze(-1) * ~_led(tables).unsqueeze(1)
+    return tables.gain * tables.used.unsqueeze(-1) * ~is_led(tables).unsqueeze(1)
 
 
 def _costs(tables: StepTables) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -126,7 +122,6 @@ class Jobs:
     dial: Tensor
     scaled: Tensor  # (J, T, m)
     own: Tensor  # (J, T, P, m)
-    aimed: Tensor
     rounding: Tensor  # (J, T, m)
     scales: Tensor  # (J, T) bool
 
@@ -148,6 +143,17 @@ class Jobs:
     def with_scales(self, scales: Tensor) -> Self:
         """The same jobs, with these steps taken as scalings."""
         return replace(self, scales=scales)
+
+
+def loosening(tables: StepTables) -> Tensor:
+    """(A+1, C) what is added to each condition.
+
+    A strict one is held to STRICT, so that two of them do not meet at one value that neither allows; except where it
+    only asks for a change (new age > old age), which is loosened like the others so that a step may be idle.
+    """
+    change = ((tables.of_old + tables.of_new) == 0).all(-1) & (tables.offset == 0)
+    size = tables.size.abs()
+    return torch.where(tables.strict & ~change, -STRICT * size, SLACK * size)
 
 
 def make_jobs(
@@ -184,7 +190,7 @@ def make_jobs(
         constant = constant + tables.constant[a] + (linear * size + curved * size * size).sum(1)
         known = (tables.of_old[a][..., rest] * before.unsqueeze(1)).sum(-1)
         known += (tables.of_new[a][..., rest] * after.unsqueeze(1)).sum(-1)
-        offsets.append(known + tables.offset[a] + SLACK * tables.size[a].abs())
+        offsets.append(known + tables.offset[a] + loosening(tables)[a])
     place = torch.full((start.shape[1],), 0, device=start.device)
     place[columns] = torch.arange(len(columns), device=start.device)
     used = tables.used[line]
@@ -200,7 +206,7 @@ def make_jobs(
             name: getattr(tables, name)[..., columns][line]
             for name in ("keep", "add", "absolute", "absolute_relative", "squared", "squared_relative")
         },
-        gain=_gain(tables)[..., columns][line],
+        gain=gains(tables)[..., columns][line],
         leader=place[tables.leader[:, columns]][line],
         of_old=tables.of_old[..., columns][line],
         of_new=tables.of_new[..., columns][line],
@@ -211,7 +217,6 @@ def make_jobs(
         dial=kinds.dial[line],
         scaled=kinds.scaled[line],
         own=kinds.own[line],
-        aimed=kinds.aimed[line],
         rounding=kinds.coupled[line] * (0.0 if rounding is None else rounding[columns]),
         scales=torch.zeros_like(line, dtype=torch.bool),
     )

@@ -64,7 +64,7 @@ class Program:
 
     def _states(self) -> list[list[Line]]:
         """The states of the path as lines; conditions and reach as rows."""
-        jobs, sheet, p = self.jobs, self.sheet, self.jobs.parameters
+        jobs, sheet = self.jobs, self.sheet
         states = [[Line(constant=v) for v in jobs.start[0].tolist()]]
         for t in range(jobs.steps):
             old, hull = states[-1], self.rolled.states[t + 1]
@@ -79,14 +79,7 @@ class Program:
                 for j, (a, b) in enumerate(zip(jobs.of_old[0, t, c].tolist(), jobs.of_new[0, t, c].tolist())):
                     line = line + old[j] * a + new[j] * b
                 sheet.between(line, 0.0)
-            if bool(jobs.scales[0, t]):
-                l, dial = int(jobs.lead[0, t]), int(jobs.dial[0, t])
-                gain = float(jobs.gain[0, t, dial, l])
-                ends = sorted((gain * float(jobs.low[0, t, dial]), gain * float(jobs.high[0, t, dial])))
-                slack = 1e-8 * (1 + max(abs(e) for e in ends if np.isfinite(e)) if np.isfinite(ends).any() else 1)
-                sheet.between(new[l] - old[l], ends[0] - slack, ends[1] + slack)
             states.append(new)
-        assert p > 0
         return states
 
     def _turned(self, t: int, j: int) -> bool:
@@ -218,9 +211,7 @@ class Program:
                     for limit in way:
                         self.sheet.between(share - limit, high=0.0)
                     whole = whole + share
-                    leads = [
-                        lead + share * float(v) for lead, v in zip(leads, bound.value[node].tolist(), strict=True)
-                    ]
+                    leads = [lead + share * float(v) for lead, v in zip(leads, bound.value[node].tolist(), strict=True)]
                 elif left[node] and right[node]:
                     b = side(node)
                     stack += [(below[node], [*way, b]), (above[node], [*way, Line(constant=1.0) - b])]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.actions.steps import StepTables
-from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds
+from turnabout.methods.sequences.certificate.jobs import STRICT, Jobs, Kinds, loosening
 from turnabout.models.base import Model
 from turnabout.typing import Tensor
 
-CLOSED = 1e-9  # conditions may be touched this closely, beside their size
+CLOSED = 1e-9  # conditions may be broken by this share of their size, if they are not strict
+IDLE = 1e-6  # a parameter smaller than this share of its natural size moves nothing
 
 
 @dataclass
@@ -68,16 +69,33 @@ class Question:
         """(J, d) the rows at the end of each job, their moving columns at zero units."""
         return self.tables.encoded(self.x[jobs.person], jobs.fixed.index_fill(1, self.kinds.moving, 0.0))
 
+    def tidy(self, found: Found) -> None:
+        """Leave out the steps of plans that move next to nothing, where the plan is none the worse for it."""
+        line = torch.where(found.words >= 0, found.words, self.tables.actions)
+        idle = (found.r.abs() <= IDLE * self.tables.unit[line]).all(-1) & self.tables.used[line].any(-1)
+        first = (idle | (found.words < 0)).to(torch.int8).argsort(dim=1, stable=True)
+        words = torch.where(idle, -1, found.words).gather(1, first)
+        r = torch.where((words < 0).unsqueeze(-1), 0.0, found.r.gather(1, first.unsqueeze(-1).expand_as(found.r)))
+        path = self.tables.script(words).roll(self.start, r)
+        least = torch.where(loosening(self.tables) < 0, 0.0, -CLOSED)[
+            torch.where(words >= 0, words, self.tables.actions)
+        ]
+        cost = path.cost.sum(1)
+        better = (path.slack >= least).all(-1).all(-1) & (cost <= found.cost) & idle.any(1)
+        better &= self.model.margin(self.tables.encoded(self.x, path.end)) >= 0
+        found.cost[better], found.words[better], found.r[better] = cost[better], words[better], r[better]
+
     def try_out(self, jobs: Jobs, theta: Tensor, found: Found | None = None) -> tuple[Tensor, Tensor]:
         """Plans at theta (B, K): their cost (B,), inf where not allowed or not accepted, and their r (B, T, P).
 
-        Strict conditions may be touched: the cheapest plan is often a limit.
+        A step may be idle, whatever change its conditions ask for.
         """
         script = self.tables.script(jobs.words)
         theta = theta.reshape(len(jobs), jobs.steps, -1)
         x = self.x[jobs.person]
         state, lo, hi = self.tables.units(x), self.lo[jobs.person], self.hi[jobs.person]
         loose = CLOSED * (1 + torch.maximum(lo.abs(), hi.abs()).nan_to_num(posinf=0.0))
+        least = torch.where(loosening(self.tables) < 0, 0.5 * STRICT, -CLOSED)[script.line]
         cost = torch.zeros_like(jobs.constant)
         allowed = torch.ones_like(cost, dtype=torch.bool)
         taken = []
@@ -90,7 +108,7 @@ class Question:
             r = torch.where(jobs.scales[:, t, None], turned, theta[:, t])
             new = script.affine(t, state).at(r)
             cost = cost + script.price(t, state, new)
-            allowed &= (script.slack(t, state, new) >= -CLOSED).all(1)
+            allowed &= (script.slack(t, state, new) >= least[t]).all(1)
             allowed &= ((new >= lo - loose) & (new <= hi + loose)).all(1)
             state = new
             taken.append(r)

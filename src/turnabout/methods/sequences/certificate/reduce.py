@@ -9,7 +9,7 @@ import torch
 
 from turnabout.actions.steps import StepTables
 from turnabout.methods.sequences.certificate.boxes import Hull, roll
-from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
+from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, loosening, make_jobs
 from turnabout.typing import Tensor
 
 Word = tuple[int, ...]
@@ -23,7 +23,7 @@ class Traits:
     writes : columns whose value may change.  reads : columns that effect, price or conditions look at.
     shares : columns read by a ratio that is kept.  priced : columns with a price.
     plainly : columns priced by the size of the change itself.  turned : columns a scaling multiplies.
-    limited : (A,) scalings whose parameter has limits.  idle : (A,) actions that can do nothing for nothing.
+    idle : (A,) actions that can do nothing for nothing.
     """
 
     writes: Tensor
@@ -32,7 +32,6 @@ class Traits:
     priced: Tensor
     plainly: Tensor
     turned: Tensor
-    limited: Tensor
     idle: Tensor
 
     @classmethod
@@ -49,10 +48,9 @@ class Traits:
         reads = writes | shares | priced | (tables.of_old != 0).any(1) | (tables.of_new != 0).any(1)
         turned = torch.zeros_like(led)
         turned[:, kinds.moving] = kinds.scaled
-        limits = torch.where(tables.used, torch.isfinite(tables.low) | torch.isfinite(tables.high), False).any(1)
         zero = (~tables.used | ((tables.low <= 0) & (tables.high >= 0))).all(1)
         idle = tables.used.any(1) & zero & (tables.constant == 0) & still.all(1)
-        return cls(*(part[:-1] for part in (writes, reads, shares, priced, plainly, turned, limits, idle)))
+        return cls(*(part[:-1] for part in (writes, reads, shares, priced, plainly, turned, idle)))
 
     def apart(self, a: int, b: int) -> bool:
         """Whether neither action reads or writes what the other writes: their order never matters."""
@@ -67,8 +65,6 @@ class Traits:
         for one, other, turns in ((a, b, a_turns), (b, a, b_turns)):
             met = self.writes[other]
             if turns and bool((met & self.turned[one] & self.plainly[one]).any()):
-                return False
-            if turns and bool(self.limited[one]) and bool((met & self.turned[one]).any()):
                 return False
             read = self.priced[one] | self.shares[one]
             if bool((met & (read & ~self.turned[one] if turns else read)).any()):
@@ -165,10 +161,10 @@ class Reduction:
                 line = torch.where(jobs.words[:, t - 1] >= 0, jobs.words[:, t - 1], tables.actions)
                 state = tables.keep[line] * state + tables.add[line]
             state = state.index_fill(1, moving, 0.0)  # what is left does not depend on parameters
-            known = (both * state[:, None, None]).sum(-1) + tables.offset[:-1]
+            known = (both * state[:, None, None]).sum(-1) + (tables.offset + loosening(tables))[:-1]
             ends = torch.stack([part * hull.low[:, None, None], part * hull.high[:, None, None]])
             least = known + ends.amin(0).sum(-1)  # (J, A, C)
-            out.append((least >= -1e-9 * tables.size[:-1]).all(-1))
+            out.append((least >= 0).all(-1))
         return torch.stack(out, 1)
 
     # -- exchanges --------------------------------------------------------------------------------------------

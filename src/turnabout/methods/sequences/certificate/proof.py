@@ -17,6 +17,7 @@ from turnabout.methods.sequences.certificate.plane import MarginBound
 from turnabout.methods.sequences.certificate.probe import probe
 from turnabout.methods.sequences.certificate.question import Found, Question
 from turnabout.methods.sequences.certificate.reduce import Reduction
+from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
 from turnabout.models.base import Linear, Model
 from turnabout.typing import Tensor
@@ -114,6 +115,8 @@ def certify(
     until = None if time_limit is None else began + time_limit
     with torch.no_grad():
         x, upper = x.to(torch.float64), upper.to(torch.float64)
+        rewritten = Rewritten.of(tables)
+        tables = rewritten.tables
         kinds, start = Kinds.of(tables), tables.units(x)
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
         hidden = torch.zeros(len(words), dtype=torch.bool, device=words.device)
@@ -127,7 +130,9 @@ def certify(
         if bool(hidden.any()):
             whole.lower.clamp_(max=0.0)
             whole.complete[:] = False
-    found = whole.found
+        found = whole.found
+        question.tidy(found)
+        found.r = rewritten.as_declared(start, found.words, found.r)
     lower = torch.where(torch.isinf(whole.lower), whole.lower, whole.lower * (1 - SAFE))
     seconds = time.monotonic() - began
     return Certificates(lower, whole.how, whole.complete, found.cost, found.words, found.r, whole.boxes, seconds)

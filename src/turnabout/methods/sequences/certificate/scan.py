@@ -1,0 +1,114 @@
+"""The cheapest plan of words with one or two parameters, by looking everywhere."""
+
+from __future__ import annotations
+
+import torch
+
+from turnabout.actions.steps import StepTables
+from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
+from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.rewrite import Rewritten
+from turnabout.methods.sequences.certificate.roots import root_boxes
+from turnabout.models.base import Model
+from turnabout.typing import Tensor
+
+AT_ONCE = 1 << 16  # plans put to the model together
+HALVINGS = 50
+ZOOMS, SIDE, KEPT = 10, 33, 4
+
+
+def cheapest_by_scan(
+    model: Model,
+    tables: StepTables,
+    x: Tensor,
+    words: Tensor,
+    lo: Tensor,
+    hi: Tensor,
+    upper: Tensor | None = None,
+    points: int = 200_000,
+) -> Found:
+    """The cheapest accepted plans of people x (n, d) over the words (W, T) with at most two parameters that count.
+
+    One parameter: a grid of `points`, and halving between every two neighbors of which one is accepted. Two: a grid of
+    about as many points, then finer ones about the best few. Plans are continuous, with conditions closed; a cost is
+    exact up to the grid. It bounds the optimum from above; together with `certify`, from both sides. Words with more
+    parameters are left out, and so are plans that cost more than upper (n,).
+    """
+    with torch.no_grad():
+        x = x.to(torch.float64)
+        rewritten = Rewritten.of(tables)
+        tables = rewritten.tables
+        kinds, start = Kinds.of(tables), tables.units(x)
+        lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
+        question = Question(model, tables, kinds, x, lo, hi, words.shape[1])
+        known = torch.full_like(x[:, 0], torch.inf) if upper is None else upper.to(x)
+        person = torch.arange(len(x), device=x.device).repeat_interleave(len(words))
+        jobs, possible = make_jobs(tables, kinds, start, words.repeat(len(x), 1), person, lo, hi)
+        jobs = jobs.pick(possible.nonzero().squeeze(1))
+        jobs, low, high, alive, bounded = root_boxes(jobs, known[jobs.person])
+        found = Found.none(question, len(x))
+        free = (high > low).sum(1)
+        for j in (alive & bounded & (free <= 2)).nonzero().squeeze(1).tolist():
+            job = jobs.pick(torch.tensor([j], device=x.device))
+            axes = (high[j] > low[j]).nonzero().squeeze(1)
+            if len(axes) == 2:
+                _scan_two(question, job, low[j], high[j], axes, found, points)
+            else:
+                _scan_one(question, job, low[j], high[j], axes, found, points)
+        found.r = rewritten.as_declared(start, found.words, found.r)
+    return found
+
+
+def _costs(question: Question, job: Jobs, theta: Tensor, found: Found) -> Tensor:
+    """(N,) the cost of plans (N, K) of one job, inf where not allowed or not accepted."""
+    parts = []
+    for some in theta.split(AT_ONCE):
+        jobs = job.pick(torch.zeros(len(some), dtype=torch.long, device=theta.device))
+        parts.append(question.try_out(jobs, some, found)[0])
+    return torch.cat(parts)
+
+
+def _scan_one(
+    question: Question, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: Found, points: int
+) -> None:
+    share = torch.linspace(0, 1, points if len(axes) else 1, dtype=low.dtype, device=low.device).unsqueeze(1)
+    theta = low + share * (high - low)
+    accepted = torch.isfinite(_costs(question, job, theta, found))
+    at = (accepted[1:] != accepted[:-1]).nonzero().squeeze(1)
+    if not len(at):
+        return
+    inside = torch.where(accepted[at].unsqueeze(1), theta[at], theta[at + 1])
+    outside = torch.where(accepted[at].unsqueeze(1), theta[at + 1], theta[at])
+    for _ in range(HALVINGS):
+        middle = (inside + outside) / 2
+        fine = torch.isfinite(_costs(question, job, middle, found)).unsqueeze(1)
+        inside, outside = torch.where(fine, middle, inside), torch.where(fine, outside, middle)
+
+
+def _scan_two(
+    question: Question, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: Found, points: int
+) -> None:
+    boxes = [(low, high)]
+    side = max(SIDE, int(points**0.5))
+    for _ in range(ZOOMS):
+        theta = torch.cat([_grid(a, b, axes, side) for a, b in boxes])
+        cell = torch.stack([(b - a) / (side - 1) for a, b in boxes]).repeat_interleave(side * side, 0)
+        cost = _costs(question, job, theta, found)
+        best = cost.argsort()[: KEPT if len(boxes) == 1 else 1 + KEPT]
+        best = best[torch.isfinite(cost[best])]
+        if not len(best):
+            return
+        boxes = [
+            (torch.maximum(theta[i] - 1.5 * cell[i], low), torch.minimum(theta[i] + 1.5 * cell[i], high))
+            for i in best.tolist()
+        ]
+        side = SIDE
+
+
+def _grid(low: Tensor, high: Tensor, axes: Tensor, side: int) -> Tensor:
+    """(side^2, K) points of a box over two axes."""
+    share = torch.linspace(0, 1, side, dtype=low.dtype, device=low.device)
+    theta = low.repeat(side * side, 1)
+    for axis, part in zip(axes.tolist(), torch.meshgrid(share, share, indexing="ij"), strict=True):
+        theta[:, axis] = low[axis] + part.flatten() * (high - low)[axis]
+    return theta

@@ -1,0 +1,293 @@
+"""Certificates: no plan is cheaper than its bound, gaps close, and what is called impossible is."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from test_certificate_cases import Case, Net, Straight, blank, finish, look_at, random_case, sampled
+
+from turnabout import domains
+from turnabout.datasets.files import on_disk
+from turnabout.methods.sequences.certificate import (
+    certify,
+    cheapest_absolute,
+    cheapest_by_scan,
+    cheapest_squared,
+    reduce,
+)
+
+KINDS = ["linear", "net", "deep", "trees"]
+NONE = torch.tensor([torch.inf], dtype=torch.float64)
+
+
+def unknown(case: Case) -> torch.Tensor:
+    return torch.full((len(case.x),), torch.inf, dtype=torch.float64)
+
+
+# -- random actions and models --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_plan_is_cheaper_than_the_bound_and_the_bound_is_near_one(kind, seed):
+    case = random_case(seed, kind)
+    proof = certify(*case.parts, unknown(case))
+    assert proof.complete.all()
+    assert (proof.lower_bound <= sampled(case, 400)).all()
+    for i in range(len(case.x)):
+        if math.isinf(proof.cost[i]):
+            assert math.isinf(proof.lower_bound[i])
+            continue
+        cost, allowed, margin = look_at(case, i, proof.words[i].tolist(), proof.r[i].tolist(), closed=1e-7)
+        assert allowed
+        assert margin >= -1e-9
+        assert cost == pytest.approx(float(proof.cost[i]), rel=1e-9)
+        assert (1 - 0.005) * cost <= proof.lower_bound[i] <= cost
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integer_programs_say_the_same(kind):
+    case = random_case(11, kind, people=1, steps=2)
+    branch = certify(*case.parts, unknown(case), gap=0.002)
+    milp = certify(*case.parts, unknown(case), gap=0.002, engine="milp")
+    assert branch.complete.all() and milp.complete.all()
+    assert milp.how == ["integer programs"]
+    assert (milp.lower_bound <= branch.cost * (1 + 1e-6)).all()
+    assert milp.lower_bound.tolist() == pytest.approx(branch.lower_bound.tolist(), rel=0.004)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_words_left_out_do_not_change_the_bound(seed, monkeypatch):
+    case = random_case(100 + seed, "net")
+    few = certify(*case.parts, unknown(case), gap=0.001)
+    monkeypatch.setattr(
+        reduce.Reduction, "needed", lambda self, jobs, low, high: torch.ones(len(jobs), dtype=torch.bool)
+    )
+    all_ = certify(*case.parts, unknown(case), gap=0.001)
+    assert all_.boxes >= few.boxes
+    assert few.lower_bound.tolist() == pytest.approx(all_.lower_bound.tolist(), rel=0.002)
+
+
+@pytest.mark.parametrize("kind", ["net", "trees"])
+def test_a_known_cost_is_no_premise(kind):
+    """A cost too low to be true must not become a bound above the truth, one too high must not hide it."""
+    case = random_case(21, kind)
+    truth = certify(*case.parts, unknown(case), gap=0.001)
+    found = torch.isfinite(truth.cost)
+    low = certify(*case.parts, truth.cost * 0.7, gap=0.001)
+    assert (low.lower_bound <= 0.7 * truth.cost)[found].all()
+    high = certify(*case.parts, truth.cost * 1.5, gap=0.001)
+    assert high.lower_bound[found].tolist() == pytest.approx(truth.lower_bound[found].tolist(), rel=0.003)
+
+
+def test_out_of_time_the_bound_is_still_one():
+    case = random_case(5, "deep")
+    whole = certify(*case.parts, unknown(case))
+    short = certify(*case.parts, unknown(case), time_limit=0.0)
+    assert not short.complete.any()
+    assert (short.lower_bound <= whole.cost).all()
+    few = certify(*case.parts, unknown(case), boxes=1, batch=8)
+    assert (few.lower_bound <= whole.cost).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_scan_meets_the_bound(seed):
+    case = random_case(40 + seed, "net", people=2, steps=2)
+    t = case.tables
+    line = torch.where(case.words >= 0, case.words, t.actions)
+    case.words = case.words[t.used[line].sum((1, 2)) <= 2]
+    seen = cheapest_by_scan(*case.parts, points=4000)
+    proof = certify(*case.parts, unknown(case), gap=0.002)
+    assert (torch.isfinite(seen.cost) == torch.isfinite(proof.cost)).all()
+    found = torch.isfinite(seen.cost)
+    assert (seen.cost >= proof.lower_bound)[found].all()
+    assert (seen.cost <= proof.cost * 1.01)[found].all()
+
+
+# -- known answers ----------------------------------------------------------------------------------------------------
+
+
+def shifts(d: int, price: str, scale: torch.Tensor, low: float = -100.0, high: float = 100.0) -> Case:
+    """One action for each of d columns, without conditions."""
+    t = blank(d, parameters=1, conditions=1, e=d)
+    for j in range(d):
+        t["gain"][j, 0, j], t["used"][j, 0] = 1, True
+        t[price][j, j] = 1 / scale[j] ** 2 if price == "squared" else 1 / scale[j]
+    x = torch.zeros(1, d, dtype=torch.float64)
+    words = torch.tensor([list(range(d))])
+    return Case(None, finish(t), x, words, torch.full_like(x, low), torch.full_like(x, high))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_linear_models_with_squared_prices_have_a_closed_form(seed):
+    generator = torch.Generator().manual_seed(seed)
+    w, scale = torch.randn(4, generator=generator).double(), 0.5 + torch.rand(4, generator=generator).double()
+    case = shifts(4, "squared", scale)
+    case.model = Straight(w, -1.3)
+    change, cost = cheapest_squared(w, scale, torch.tensor([1.3]).double())
+    assert float(change[0] @ w) == pytest.approx(1.3)
+    assert float(((change / scale) ** 2).sum()) == pytest.approx(float(cost))
+    proof = certify(*case.parts, NONE)
+    assert proof.how == ["closed form"]
+    assert proof.lower_bound.tolist() == pytest.approx(cost.tolist(), rel=1e-4)
+    assert (proof.lower_bound <= cost).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_linear_models_with_absolute_prices_fill_a_knapsack(seed):
+    generator = torch.Generator().manual_seed(seed)
+    w, scale = torch.randn(4, generator=generator).double(), 0.5 + torch.rand(4, generator=generator).double()
+    case = shifts(4, "absolute", scale, low=-0.7, high=0.7)
+    need = 0.6 * 0.7 * float(w.abs().sum())
+    case.model = Straight(w, -need)
+    change, cost = cheapest_absolute(w, scale, torch.tensor([need]).double(), case.lo, case.hi)
+    assert float(change[0] @ w) == pytest.approx(need)
+    proof = certify(*case.parts, NONE)
+    assert proof.lower_bound.tolist() == pytest.approx(cost.tolist(), rel=1e-4)
+    assert (proof.lower_bound <= cost).all()
+
+
+def test_closed_forms_against_a_solver():
+    from scipy.optimize import linprog
+
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        w, s = torch.randn(5, generator=generator).double(), 0.2 + torch.rand(5, generator=generator).double()
+        room = torch.rand(5, generator=generator).double()
+        need = torch.rand(1, generator=generator).double() * 2
+        _, cost = cheapest_absolute(w, s, need, -room.unsqueeze(0), room.unsqueeze(0))
+        both = torch.cat([w, -w]).tolist()
+        best = linprog(
+            torch.cat([1 / s, 1 / s]), A_ub=[[-v for v in both]], b_ub=[-float(need)], bounds=[(0, v) for v in room] * 2
+        )
+        assert math.isinf(cost) == (best.status == 2)
+        if best.status == 0:
+            assert float(cost) == pytest.approx(best.fun, rel=1e-6, abs=1e-9)
+
+
+def test_closed_forms_at_their_edges():
+    w, s = torch.tensor([0.0, 2.0]).double(), torch.ones(2).double()
+    assert cheapest_squared(w, s, torch.tensor([-1.0, 0.0]).double())[1].tolist() == [0, 0]
+    assert math.isinf(cheapest_squared(0 * w, s, torch.tensor([1.0]).double())[1])
+    change, cost = cheapest_absolute(w, s, torch.tensor([3.0, -1.0]).double())
+    assert change.tolist() == [[0, 1.5], [0, 0]] and cost.tolist() == [1.5, 0]
+
+
+def two_steps(strict: bool = False) -> Case:
+    """Column 1 raises the margin, but may rise only once column 0 has."""
+    t = blank(2, parameters=1, conditions=1, e=2)
+    for j in range(2):
+        t["gain"][j, 0, j], t["used"][j, 0], t["absolute"][j, j] = 1, True, 1
+    t["of_old"][1, 0, 0], t["offset"][1, 0], t["strict"][1, 0] = 1, -1, strict
+    x = torch.zeros(1, 2, dtype=torch.float64)
+    words = torch.tensor([[0, -1], [1, -1], [0, 1], [1, 0]])
+    model = Straight(torch.tensor([0.0, 1.0]).double(), -2.0)
+    return Case(model, finish(t), x, words, torch.zeros_like(x), torch.full_like(x, 5.0))
+
+
+@pytest.mark.parametrize("engine", ["branch", "milp"])
+def test_order_matters(engine):
+    case = two_steps()
+    proof = certify(*case.parts, NONE, engine=engine)
+    assert proof.complete.all()
+    assert proof.words.tolist() == [[0, 1]]
+    assert float(proof.lower_bound) == pytest.approx(3.0, rel=0.006)
+    case.words = torch.tensor([[0, -1], [1, -1], [1, 0]])
+    proof = certify(*case.parts, NONE, engine=engine)
+    assert math.isinf(proof.lower_bound) and proof.complete.all()
+
+
+@pytest.mark.parametrize("engine", ["branch", "milp"])
+def test_out_of_reach_is_proved_impossible(engine):
+    case = two_steps()
+    case.hi[:] = 1.9
+    proof = certify(*case.parts, NONE, engine=engine)
+    assert math.isinf(proof.lower_bound) and proof.complete.all()
+    case.hi[:] = 2.1
+    assert math.isfinite(certify(*case.parts, NONE, engine=engine).lower_bound)
+
+
+def test_strict_conditions_do_not_meet_at_one_value():
+    """Above 1 after the first step and below 1 before the second: closed, both would hold at 1."""
+    case = two_steps(strict=True)
+    t = case.tables
+    t.of_old[1, 0, 0], t.offset[1, 0] = -1, 1
+    t.of_new[0, 0, 0], t.offset[0, 0], t.strict[0, 0] = 1, -1, True
+    case.words = torch.tensor([[0, 1]])
+    assert math.isinf(certify(*case.parts, NONE).lower_bound)
+    t.strict[:] = False
+    assert float(certify(*case.parts, NONE).lower_bound) == pytest.approx(3.0, rel=0.006)
+
+
+def test_guards_and_constants_need_no_search():
+    case = two_steps()
+    case.tables.constant[:2] = 7.0
+    proof = certify(*case.parts, torch.tensor([6.0]).double())
+    assert proof.how == ["conditions and costs alone"] and proof.boxes == 0
+    assert float(proof.lower_bound) == pytest.approx(6.0)
+
+
+def test_without_limits_nothing_is_claimed():
+    case = two_steps()
+    case.hi[:] = torch.inf
+    case.tables.absolute[:] = 0.0
+    case.tables.constant[1] = 0.5
+    proof = certify(*case.parts, torch.tensor([3.0]).double())
+    assert not proof.complete.any() and float(proof.lower_bound) == 0.0
+
+
+class Anything:
+    def margin(self, x):
+        return torch.sin(x).sum(-1)
+
+
+def test_about_an_unknown_model_costs_alone_are_used():
+    case = two_steps()
+    case.model = Anything()
+    case.tables.constant[:2] = torch.tensor([0.5, 0.25]).double()
+    proof = certify(*case.parts, torch.tensor([3.0]).double())
+    assert proof.how == ["costs alone"] and not proof.complete.any()
+    assert pytest.approx(float(proof.lower_bound), abs=1e-6) == 0.25
+
+
+def test_actions_without_tables_are_bounded_by_nothing():
+    proof = certify(*two_steps().parts, NONE, opaque=[1])
+    assert proof.lower_bound.tolist() == [0.0] and not proof.complete.any()
+
+
+def test_rounding_of_a_follower_is_allowed_for():
+    """Column 1 keeps its ratio to column 0; rounded for itself it may fall short of it, or exceed it."""
+    t = blank(1, parameters=1, conditions=1, e=2)
+    t["gain"][0, 0, 0], t["used"][0, 0], t["squared_relative"][0, 0], t["leader"][0, 1] = 1, True, 1, 0
+    x = torch.tensor([[10.0, 4.0]]).double()
+    first = torch.tensor([[0.0, 1.0]]).double(), torch.tensor([-6.0]).double()
+    model = Net((first, (torch.ones(1, 1).double(), torch.tensor([-0.5]).double())))
+    case = Case(model, finish(t), x, torch.tensor([[0]]), 0 * x + 0.1, 0 * x + 100)
+    exact = certify(*case.parts, NONE)
+    assert float(exact.lower_bound) == pytest.approx((2.5 / 4) ** 2, rel=0.006)
+    loose = certify(*case.parts, NONE, rounding=torch.tensor([0.0, 0.5]).double())
+    assert float(loose.lower_bound) == pytest.approx((2.0 / 4) ** 2, rel=0.006)
+
+
+# -- the published study ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["branch", pytest.param("milp", marks=pytest.mark.slow)])
+def test_german_people(engine):
+    if any(on_disk(source) is None for source in domains.german.RECIPE.sources):
+        pytest.skip("the files of the study are not on this machine")
+    from turnabout.methods.sequences.words import Words, as_tensor
+
+    study = domains.load("german")
+    actions = study.problem.actions
+    x = study.schema.encode(study.people.iloc[:4])
+    words = as_tensor(Words(actions).up_to(4), 4)
+    t = actions.tables
+    lo, hi = (t.bottom + end[:, t.columns] * t.span for end in study.schema.bounds(x))
+    known = torch.tensor([0.0946, 0.1623, 0.5005, 0.0385]).double()
+    proof = certify(study.model, t, x, words, lo, hi, known, engine=engine)
+    assert proof.complete.all()
+    assert (proof.lower_bound >= 0.995 * torch.minimum(known, proof.cost)).all()
+    assert proof.lower_bound.tolist() == pytest.approx(known.tolist(), rel=0.007)
