@@ -116,7 +116,7 @@ class ActionSequences(Method):
 
     @classmethod
     def small(cls) -> Self:
-        return cls(max_steps=2, effort=Effort(draws=16, restarts=2, rounds=8))
+        return cls(max_steps=2, passes=1, beam=16, effort=Effort(draws=8, restarts=2, rounds=6))
 
     def _fit(self, problem: Problem) -> None:
         if isinstance(self.max_steps, bool) or not isinstance(self.max_steps, int) or self.max_steps < 1:
@@ -229,6 +229,7 @@ class ActionSequences(Method):
             self.relaxation,
             self.run.rng,
             lambda: self.run.expired,
+            last=self.passes < 2,
         )
 
     def _print(
@@ -272,7 +273,7 @@ class ActionSequences(Method):
             rows = [ledger.place[i][word] for i, word in chosen]
             r = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=device)
             for k, row in enumerate(rows):
-                r[k, : len(ledger.r[row])] = ledger.r[row]
+                r[k, : len(ledger.r[row])] = ledger.r[row].to(device)
             cost = torch.tensor([ledger.cost[row] for row in rows], dtype=x.dtype, device=device)
             rounds = search.solver.effort.rounds
             best = harden(batch, Best(r, cost, cost), slips, rounds, lambda: self.run.expired)

@@ -52,7 +52,8 @@ class Batch:
             path = self.script.roll(self.start, r)
             margin, cost = self.margin(path), path.cost.sum(1)
             (up,) = torch.autograd.grad(margin.sum(), r, retain_graph=True)
-            (dear,) = torch.autograd.grad(cost.sum(), r, allow_unused=True)
+            # where every price is a constant, the cost has no slope to ask for
+            dear = torch.autograd.grad(cost.sum(), r, allow_unused=True)[0] if cost.requires_grad else None
         dear = torch.zeros_like(r) if dear is None else dear
         return margin.detach(), up, cost.detach(), dear, self.kept(path).detach()
 

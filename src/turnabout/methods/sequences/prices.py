@@ -33,6 +33,6 @@ def reach(absolute: Tensor, squared: Tensor, budget: Tensor) -> Tensor:
     """How far a parameter may go from its kink for at most `budget`; inf where moving is free."""
     root = (absolute * absolute + 4 * squared * budget).sqrt()
     # the stable form of (root - absolute) / (2 squared), which also holds where squared is zero
-    far = 2 * budget / (absolute + root)
+    far = 2 * budget / (absolute + root).clamp(min=TINY * TINY)
     free = (absolute <= 0) & (squared <= 0)
     return torch.where(free | torch.isinf(budget), torch.full_like(far, torch.inf), far)

@@ -73,12 +73,13 @@ def printable(
 
     everyone = torch.arange(len(x), device=x.device)
     signs = _signs(int(used.flatten(1).sum(1).max()) if len(x) else 0, used)  # (m, v, T, P)
-    for push in PUSHES:
+    for further, push in enumerate(PUSHES):
         rows = everyone[torch.isinf(out.cost)]
         if not len(rows) or expired():
             break
         outward = signs[rows] * torch.where(r[rows] < 0, -1.0, 1.0).unsqueeze(1)
-        beyond = push * r[rows].abs().unsqueeze(1) * (signs[rows] > 0 if push else 0.0)
+        # a whole step further each time: what lies just beyond a grid point is rounded back to it
+        beyond = (push * r[rows].abs() + further * step[rows]).unsqueeze(1) * (signs[rows] > 0)
         offer(rows, r[rows].unsqueeze(1) + outward * (0.4999 * step[rows].unsqueeze(1) + beyond))
     coarse = (step > COARSE * (r.abs() + step)).flatten(1).any(1)
     rows = everyone[coarse & torch.isfinite(out.cost)]

@@ -24,7 +24,7 @@ class Ledger:
     """What is known of the words of n people: `place[i][word]` is a row of the tensors."""
 
     place: list[dict[Word, int]]
-    r: list[Tensor] = field(default_factory=list)  # (T, P) each
+    r: list[Tensor] = field(default_factory=list)  # (length of the word, P) each, in main memory
     cost: list[float] = field(default_factory=list)
     margin: list[float] = field(default_factory=list)
     incumbent: list[float] = field(default_factory=list)  # cheapest accepted plan of each person
@@ -36,15 +36,15 @@ class Ledger:
 
     def enter(self, pairs: list[tuple[int, Word]], best: Best) -> None:
         """Write down solved words."""
-        cost, margin = best.cost.tolist(), best.margin.tolist()
+        cost, margin, r = best.cost.tolist(), best.margin.tolist(), best.r.cpu()
         for k, (i, word) in enumerate(pairs):
             if word in self.place[i]:
                 row = self.place[i][word]
                 if cost[k] < self.cost[row]:
-                    self.r[row], self.cost[row], self.margin[row] = best.r[k], cost[k], margin[k]
+                    self.r[row], self.cost[row], self.margin[row] = r[k, : len(word)], cost[k], margin[k]
             else:
                 self.place[i][word] = len(self.cost)
-                self.r.append(best.r[k])
+                self.r.append(r[k, : len(word)])
                 self.cost.append(cost[k])
                 self.margin.append(margin[k])
             self.incumbent[i] = min(self.incumbent[i], cost[k])
@@ -131,15 +131,11 @@ class Search:
         """A second look at every explored word, with what is known by now: what a plan need not exceed, and the
         parameters of the words that lack one of its letters.
         """
-        by_length: dict[int, list[tuple[int, Word]]] = {}
-        for i, words in enumerate(self.explored):
-            for word in words:
-                by_length.setdefault(len(word), []).append((i, word))
-        for _, group in sorted(by_length.items()):
-            for s in range(0, len(group), 1 << 13):
-                part = [pair for pair in group[s : s + (1 << 13)] if self._worth(*pair)]
-                if part and not self.expired():
-                    self._run(part, again=True)
+        pairs = [(i, word) for i, words in enumerate(self.explored) for word in words]
+        for s in range(0, len(pairs), 1 << 13):
+            part = [pair for pair in pairs[s : s + (1 << 13)] if self._worth(*pair)]
+            if part and not self.expired():
+                self._run(part, again=True)
         return self.ledger
 
     def ranked(self, i: int, padded: bool = False) -> list[Word]:
@@ -189,25 +185,25 @@ class Search:
         return solved
 
     def _run(self, pairs: list[tuple[int, Word]], again: bool = False) -> None:
-        """Solve words of one length and enter them, from the parameters of their parents (again: of all relatives)."""
+        """Solve words and enter them, from the parameters of their parents (again: of themselves and all relatives)."""
         device = self.solver.decision.x.device
-        length = len(pairs[0][1])
+        longest = max(len(word) for _, word in pairs)
         owner = torch.tensor([i for i, _ in pairs], device=device)
-        words = as_tensor([word for _, word in pairs], length, device)
+        words = as_tensor([word for _, word in pairs], longest, device)
         budget = torch.tensor([self._budget(i, word, again) for i, word in pairs], dtype=torch.float64, device=device)
         size = self.solver.actions.tables.gain.shape[1]
-        warm = torch.zeros(len(pairs), length + 1 if again else 1, length, size, dtype=torch.float64, device=device)
+        warm = torch.zeros(len(pairs), longest + 1 if again else 1, longest, size, dtype=torch.float64)
         for k, (i, word) in enumerate(pairs):
             known = self.ledger.place[i]
             if again:
-                warm[k, length] = self.ledger.r[known[word]]
-            for j in range(length) if again else (length - 1,):  # without its letter j
+                warm[k, longest, : len(word)] = self.ledger.r[known[word]]
+            for j in range(len(word)) if again else (len(word) - 1,):  # without its letter j
                 shorter, order = self.words.normal(word[:j] + word[j + 1 :])
                 if shorter in known:
                     places = [at + (at >= j) for at in order]  # of its letters in the word
                     warm[k, j if again else 0, places] = self.ledger.r[known[shorter]]
         label = "again" if again else "first"
-        self.ledger.enter(pairs, self.solver.solve(owner, words, budget, warm, label))
+        self.ledger.enter(pairs, self.solver.solve(owner, words, budget, warm.to(device), label))
 
     def _budget(self, i: int, word: Word, again: bool) -> float:
         """What the parameters of a word may cost to be of interest, without its constant costs."""
@@ -270,7 +266,7 @@ class Search:
             rows = [k for k, (_, word) in enumerate(pairs) if len(word) == length]
             mine = [pairs[k] for k in rows]
             batch = self.solver.batch(owner[rows], as_tensor([word for _, word in mine], length, device))
-            r = torch.stack([self.ledger.r[self.ledger.place[i][word]] for i, word in mine])
+            r = torch.stack([self.ledger.r[self.ledger.place[i][word]] for i, word in mine]).to(device)
             out[rows] = decision.tables.encoded(out[rows], batch.script.roll(batch.start, r).end)
         return out
 

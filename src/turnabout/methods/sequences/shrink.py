@@ -10,7 +10,7 @@ from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.prices import own_price
 from turnabout.typing import Tensor
 
-HALVINGS = 25
+HALVINGS = 16
 
 
 def shrink(
@@ -24,14 +24,19 @@ def shrink(
         live = torch.isfinite(best.cost).nonzero().squeeze(1)
         if not len(live) or expired():
             return
-        part, rest = batch.pick(live), kinks(batch.pick(live), best.r[live])
-        _bisect(part, best, live, rest, torch.ones_like(rest), target[live])
-        for t in range(rest.shape[1]):
-            for p in range(rest.shape[2]):
-                which = torch.zeros_like(rest)
-                which[:, t, p] = 1.0
-                if bool((part.used[:, t, p]).any()):
-                    _bisect(part, best, live, rest, which, target[live])
+        r = best.r[live]
+        part = batch.pick(live)
+        count = r[0].numel()
+        # which parameters go back: all of them, or one alone; the whole of them side by side
+        marks = torch.cat([torch.ones(1, count), torch.eye(count)]).to(r).reshape(-1, *r.shape[1:])
+        rows = torch.arange(len(live), device=r.device).repeat_interleave(len(marks))
+        many = part.pick(rows)
+        which = marks.repeat(len(live), 1, 1)
+        out = Best(r[rows], best.cost[live][rows], best.margin[live][rows])
+        _bisect(many, out, kinks(part, r)[rows], which, target[live][rows])
+        pick = out.cost.reshape(len(live), len(marks)).argmin(1)
+        at = torch.arange(len(live), device=r.device) * len(marks) + pick
+        best.r[live], best.cost[live], best.margin[live] = out.r[at], out.cost[at], out.margin[at]
 
 
 def kinks(batch: Batch, r: Tensor) -> Tensor:
@@ -45,9 +50,9 @@ def kinks(batch: Batch, r: Tensor) -> Tensor:
     return out
 
 
-def _bisect(batch: Batch, best: Best, live: Tensor, rest: Tensor, which: Tensor, target: Tensor) -> None:
-    """Halve the way from the parameters of best back to `rest`, for the parameters marked by `which`."""
-    far = best.r[live].clone()
+def _bisect(batch: Batch, best: Best, rest: Tensor, which: Tensor, target: Tensor) -> None:
+    """Halve the way from the parameters of best back to `rest`, for the parameters marked by `which` (B, T, P)."""
+    far = best.r.clone()
     low, high = torch.zeros_like(target), torch.ones_like(target)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -57,7 +62,5 @@ def _bisect(batch: Batch, best: Best, live: Tensor, rest: Tensor, which: Tensor,
             path = batch.script.roll(batch.start, r)
             margin, cost = batch.margin(path), path.cost.sum(1)
         good = batch.kept(path) & (margin >= target)
-        better = good & (cost < best.cost[live])
-        rows = live[better]
-        best.r[rows], best.cost[rows], best.margin[rows] = r[better], cost[better], margin[better]
+        best.offer(r, cost, margin, good, target)
         high, low = torch.where(good, middle, high), torch.where(good, low, middle)

@@ -52,6 +52,7 @@ class Solver:
     relaxation: Relaxation
     generator: Callable[..., np.random.Generator]
     expired: Callable[[], bool]
+    last: bool = False  # whether the first look is the only one
 
     def solve(self, owner: Tensor, words: Tensor, budget: Tensor, warm: Tensor, label: str = "first") -> Best:
         """Words (B, T) of people owner (B,): the cheapest parameters found for each.
@@ -89,11 +90,13 @@ class Solver:
             if smooth and effort.descent is not None:
                 r = effort.descent.run(many, r, best, goal, self.relaxation, self.expired)
             if smooth and not self.actions.free:
-                walk(many, r, best, goal, effort.rounds, self.expired)
+                # a first look need not be precise: a second follows
+                rounds = effort.rounds if label == "again" or self.last else max(4, effort.rounds // 2)
+                walk(many, r, best, goal, rounds, self.expired)
             elif not self.actions.free:
                 shrink(many, best, goal, 3, self.expired)
         out = _first(best, len(owner), count)
-        if not self.actions.free:
+        if (label == "again" or self.last) and not self.actions.free:
             shrink(batch, out, target, 1, self.expired)
         return out
 

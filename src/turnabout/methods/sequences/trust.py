@@ -11,7 +11,9 @@ from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.prices import own_price, reach
 from turnabout.typing import Tensor
 
-HALVINGS = 40
+HALVINGS = 28  # of the multiplier, on a logarithmic scale
+TINIEST = 1e-12  # smallest multiplier looked at, as a share of the largest
+TIRED = 5  # steps without progress after which a row rests
 AIM = 1e-11  # beyond the margin asked for: on a linear piece a step lands exactly where it aims, but for rounding
 
 
@@ -58,17 +60,15 @@ def convex_step(price: Prices, up: Tensor, need: Tensor, low: Tensor, high: Tens
     def gain(at: Tensor) -> Tensor:
         return (up * (at - r)).sum(1)
 
-    small = torch.zeros_like(need)
-    large = torch.ones_like(need)
     corner = torch.where(up > 0, high, low)
     reachable = gain(corner) >= need
-    for _ in range(60):  # a multiplier large enough
-        short = reachable & (gain(price.cheapest(large.unsqueeze(1) * up, low, high)) < need)
-        if not bool(short.any()):
-            break
-        large = torch.where(short, large * 8, large)
+    # at the largest multiplier that matters every parameter with any say stands in its corner
+    far = torch.maximum((low - price.kink).abs(), (high - price.kink).abs())
+    most = (price.absolute + 2 * price.squared * far + price.cross.abs()) / up.abs().clamp(min=1e-300)
+    large = torch.where(up != 0, most, torch.zeros_like(most)).amax(1).clamp(1e-200, 1e200) * 1.01
+    small = large * TINIEST
     for _ in range(HALVINGS):
-        middle = (small + large) / 2
+        middle = (small * large).sqrt()
         enough = gain(price.cheapest(middle.unsqueeze(1) * up, low, high)) >= need
         large, small = torch.where(enough, middle, large), torch.where(enough, small, middle)
     over = price.cheapest(large.unsqueeze(1) * up, low, high)
@@ -77,8 +77,9 @@ def convex_step(price: Prices, up: Tensor, need: Tensor, low: Tensor, high: Tens
     a, b = gain(under), gain(over)
     share = ((need - a) / torch.where((b - a).abs() < 1e-30, torch.ones_like(a), b - a)).clamp(0, 1)
     point = under + share.unsqueeze(1) * (over - under)
-    idle = gain(price.cheapest(torch.zeros_like(up), low, high)) >= need
-    point = torch.where(idle.unsqueeze(1), price.cheapest(torch.zeros_like(up), low, high), point)
+    rest = price.cheapest(torch.zeros_like(up), low, high)
+    idle = gain(rest) >= need
+    point = torch.where(idle.unsqueeze(1), rest, point)
     point = torch.where(reachable.unsqueeze(1), point, corner)
     return point, torch.where(idle, torch.zeros_like(large), large)
 
@@ -130,30 +131,33 @@ def walk(
     rows = torch.arange(len(r), device=r.device)
     radius, weight = torch.full_like(target, 0.5), torch.zeros_like(target)
     tired = torch.zeros_like(rows)
+    awake = torch.ones_like(rows, dtype=torch.bool)  # who rests stays at rest, so that no answer depends on the crowd
     for step in range(1, rounds + 1):
         there, lam = _trial(batch, here, target, radius)
         weight = torch.maximum(weight, 2 * lam)
-        _offer(best, rows, there, target)
+        _offer(best, rows, there, target, awake)
         before = here.cost + weight * (target - here.margin).clamp(min=0)
         after = there.cost + weight * (target - there.margin).clamp(min=0)
-        better = (after < before) & (there.kept | ~here.kept)
+        better = (after < before) & (there.kept | ~here.kept) & awake
         tired = torch.where(better & (after < before - 1e-6 * before.abs()), torch.zeros_like(tired), tired + 1)
         here = here.take(there, better)
         radius = torch.where(better, radius * 2, radius * 0.35).clamp(1e-9, 4.0)
         if expired():
             return
         if step % 4 == 0:
-            live = (tired < 5).nonzero().squeeze(1)
+            awake &= tired < TIRED
+            live = awake.nonzero().squeeze(1)
             if not len(live):
                 return
             if len(live) < 0.8 * len(rows):
                 batch, here, rows = batch.pick(live), here.pick(live), rows[live]
                 target, radius, weight, tired = target[live], radius[live], weight[live], tired[live]
+                awake = awake[live]
 
 
-def _offer(best: Best, rows: Tensor, point: Point, target: Tensor) -> None:
+def _offer(best: Best, rows: Tensor, point: Point, target: Tensor, awake: Tensor) -> None:
     part = Best(best.r[rows], best.cost[rows], best.margin[rows])
-    part.offer(point.r, point.cost, point.margin, point.kept, target)
+    part.offer(point.r, point.cost, point.margin, point.kept & awake, target)
     best.r[rows], best.cost[rows], best.margin[rows] = part.r, part.cost, part.margin
 
 

@@ -16,7 +16,7 @@ from turnabout.typing import Tensor
 class Rewritten:
     r"""Tables in which a parameter that sets a new value has become a shift:
 
-        s'_j = keep_j s_j + add_j + gain r   is   s'_j = s_j + gain d,   d = r + ((keep_j - 1) s_j + add_j) / gain.   (1)
+        s'_j = keep_j s_j + add_j + gain r   is   s'_j = s_j + gain d,   d = r + ((keep_j - 1) s_j + add_j) / gain.  (1)
 
     Its price |s'_j - s_j| then is that of d alone, whatever happened before. The limits declared for r, and those of
     scalings, become conditions on the states before and after.

@@ -1,0 +1,153 @@
+"""Words: one normal form for each class of orders that say the same, grown a letter at a time."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.sequences.toys import plain
+
+from turnabout import domains
+from turnabout.actions import Action, ActionSet, Set, Shift, new, old
+from turnabout.methods.sequences.words import Words, as_tensor
+from turnabout.schema import Category, Number, Schema
+
+
+@dataclass
+class Letters:
+    """Stands for bound actions: so many letters, some pairs of which conflict, some of which may come twice."""
+
+    count: int
+    conflicts: frozenset
+    twice: frozenset = frozenset()
+    names: tuple = field(init=False)
+    actions: tuple = field(init=False)
+
+    def __post_init__(self):
+        self.names = tuple(range(self.count))
+        self.actions = tuple(Action(str(a), Shift("x"), 1, repeatable=a in self.twice) for a in self.names)
+
+    def commute(self, a, b):
+        return frozenset((a, b)) not in self.conflicts
+
+
+@st.composite
+def alphabets(draw, most=4):
+    count = draw(st.integers(1, most))
+    pairs = [frozenset(pair) for pair in itertools.combinations(range(count), 2)]
+    some = draw(st.sets(st.sampled_from(pairs))) if pairs else set()
+    return Letters(count, frozenset(some), frozenset(draw(st.sets(st.integers(0, count - 1)))))
+
+
+def legal(letters, length):
+    """Every word, in every order."""
+    for size in range(1, length + 1):
+        for word in itertools.product(range(letters.count), repeat=size):
+            if all(word.count(a) == 1 or a in letters.twice for a in word):
+                yield word
+
+
+def alike(letters, word):
+    """All words that swaps of commuting neighbours lead to."""
+    seen, left = {word}, [word]
+    while left:
+        now = left.pop()
+        for k in range(len(now) - 1):
+            a, b = now[k], now[k + 1]
+            swapped = (*now[:k], b, a, *now[k + 2 :])
+            if a != b and letters.commute(a, b) and swapped not in seen:
+                seen.add(swapped)
+                left.append(swapped)
+    return seen
+
+
+@given(alphabets())
+def test_every_class_of_words_has_exactly_one_normal_form(letters):
+    kept, words = Words(letters).up_to(4), Words(letters)
+    assert len(set(kept)) == len(kept)
+    everything = set(legal(letters, 4))
+    for word in everything:
+        same = alike(letters, word)
+        (normal,) = same & set(kept)
+        assert normal == min(same)
+        assert words.normal(word)[0] == normal
+    assert set(kept) <= everything
+
+
+@given(alphabets())
+def test_prefixes_of_normal_forms_are_normal(letters):
+    kept = set(Words(letters).up_to(4))
+    assert all(word[:-1] in kept for word in kept if len(word) > 1)
+
+
+@given(alphabets(), st.lists(st.integers(0, 3), max_size=5))
+def test_the_order_of_a_normal_form_says_where_its_letters_stood(letters, drawn):
+    word = tuple(a for a in drawn if a < letters.count)
+    normal, order = Words(letters).normal(word)
+    assert sorted(order) == list(range(len(word)))
+    assert tuple(word[k] for k in order) == normal
+    assert Words(letters).normal(normal) == (normal, list(range(len(word))))
+    same = [[k for k in order if word[k] == a] for a in set(word)]
+    assert all(places == sorted(places) for places in same)  # letters that are alike keep their order
+
+
+@given(alphabets())
+def test_without_merging_every_order_is_a_word(letters):
+    assert set(Words(letters, merge=False).up_to(3)) == set(legal(letters, 3))
+
+
+def test_counts_by_hand():
+    free = Letters(5, frozenset())
+    assert len(Words(free).up_to(4)) == 30  # 5 + 10 + 10 + 5 subsets
+    assert len(Words(free).up_to(9)) == 31
+    assert len(Words(free, merge=False).up_to(4)) == 5 + 20 + 60 + 120
+    clashing = Letters(3, frozenset(frozenset(pair) for pair in itertools.combinations(range(3), 2)))
+    assert len(Words(clashing).up_to(3)) == 3 + 6 + 6  # nothing commutes
+    assert Words(Letters(2, frozenset(), frozenset({0}))).up_to(3) == [
+        *((0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 1))
+    ]
+    assert Words(free).up_to(0) == []
+
+
+@pytest.mark.parametrize(("name", "orders"), [("german", 1099), ("adult", 516), ("fanniemae", 205)])
+def test_counts_of_the_published_studies(data_home, name, orders):
+    domain = domains.load(name)
+    bound = domain.actions.bind(domain.schema)
+    assert len(Words(bound, merge=False).up_to(4)) == orders == domain.published["sequences"]
+    # subsets, each as often as its conflicts can be ordered. German: a path Wait - Amount - Adjust - Period, so
+    # 7 + 24 + 52 + 75; Adult: two pairs, 6 + 17 + 28 + 28; Fannie Mae: none at all
+    assert len(Words(bound).up_to(4)) == {"german": 158, "adult": 79, "fanniemae": 30}[name]
+
+
+def test_what_commutes():
+    schema = Schema((*plain(3), Category("job", ("none", "some"))))
+    actions = ActionSet(
+        (
+            Action("A", Shift("a"), 1),
+            Action("B", Shift("b"), 1),
+            Action("needs_a", Shift("c"), 1, [old("a") > 0]),
+            Action("own_guard", Set("job", "some"), 1, [old("job") != "some"]),
+            Action("also_a", Shift("a"), 2),
+        )
+    )
+    words = Words(actions.bind(schema))
+    assert words._commute[0] == [False, True, False, True, False]
+    assert words._commute[3] == [True, True, True, False, True]
+    assert (2, 0) in words.up_to(2) and (0, 2) in words.up_to(2) and (1, 0) not in words.up_to(2)
+
+
+def test_words_as_tensors():
+    assert as_tensor([(1, 0), (2,)], 3).tolist() == [[1, 0, -1], [2, -1, -1]]
+    assert as_tensor([], 3).shape == (0, 3) and as_tensor([], 3).dtype == torch.long
+
+
+def test_a_price_alone_does_not_conflict():
+    """Relative prices read only what the action changes itself; durations may read more."""
+    schema = Schema((Number("a", 1, 9), Number("b", 1, 9)))
+    slow = Action("slow", Shift("b"), 1, duration=1 + 0.1 * (new("a") - 1))
+    bound = ActionSet((Action("A", Shift("a"), "(a / old a)^2"), slow)).bind(schema)
+    assert not bound.commute(0, 1) and Words(bound).up_to(2) == [(0,), (1,), (0, 1), (1, 0)]
