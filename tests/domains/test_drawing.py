@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +89,26 @@ def test_a_line_joins_each_two_points_of_a_stroke() -> None:
     assert first == [both.points[1].tolist()] and second == [both.points[0].tolist()]
 
 
+GUESSED = 3  # pixels by which the original found from its copies may be off
+ZIGZAG = Sketches.of([[[(10 + 2 * i, 60 + 120 * (i % 2)) for i in range(95)]]])  # 94 lines, as the cat has
+
+
+def stored_copies(sketch: Sketches, n: int = 50) -> bytes:
+    """A sample as the stored one is, of jittered copies of a drawing."""
+    which = torch.zeros(n, dtype=torch.long)
+    lines = sketch.copies(which, which, torch.Generator().manual_seed(3)).numpy()
+    file = io.BytesIO()
+    np.savez(file, lines=lines, labels=np.tile([0, 1], (n, 1)))
+    return file.getvalue()
+
+
+def test_the_original_is_recovered_from_its_copies() -> None:
+    shelf = Sketches.of([[[(20 + 60 * i, 20 + 60 * j) for i in range(4)] for j in range(4)]])  # 12 lines, far apart
+    found = Sketches.cat(stored_copies(shelf, 500))
+    assert sorted(found.points[0].tolist()) == sorted(shelf.points[0].tolist())
+    assert found.ends.shape == (1, 12, 2)
+
+
 def test_copies_move_points_by_at_most_five_and_keep_lines_joined() -> None:
     n = 200
     which = torch.zeros(n, dtype=torch.long)
@@ -99,7 +120,7 @@ def test_copies_move_points_by_at_most_five_and_keep_lines_joined() -> None:
 
 def test_copies_lack_as_many_lines_as_asked_and_stay_in_the_frame() -> None:
     remove = torch.arange(10)
-    out = Sketches.cat().copies(torch.zeros_like(remove), remove, torch.Generator().manual_seed(1))
+    out = ZIGZAG.copies(torch.zeros_like(remove), remove, torch.Generator().manual_seed(1))
     used = (out != SIZE).any(-1)
     assert used.sum(1).tolist() == [94 - i for i in range(10)]
     assert out[used].min() >= 1 and out[used].max() <= SIZE - 1
@@ -127,11 +148,11 @@ def test_every_stored_drawing_is_a_jittered_copy_of_the_cat(data_home: Path) -> 
     used = (lines != SIZE).any(-1)
     assert used[whole].sum(1).tolist() == [94] * 500
     assert set(used[~whole].sum(1).tolist()) == set(range(85, 94))
-    cat = Sketches.cat()
+    cat = Sketches.cat(content(CATS, data_home))
     own = cat.points[0][cat.ends[0]].reshape(94, 1, 4).numpy()
     for drawing_, lines_used in zip(lines, used, strict=True):
         copy = drawing_[lines_used][None]
-        far = np.minimum(np.abs(own - copy).max(2), np.abs(own[..., [2, 3, 0, 1]] - copy).max(2)) > JITTER
+        far = np.minimum(np.abs(own - copy).max(2), np.abs(own[..., [2, 3, 0, 1]] - copy).max(2)) > JITTER + GUESSED
         assert far[linear_sum_assignment(far)].sum() == 0
 
 
@@ -154,7 +175,7 @@ def test_the_network_has_the_published_size() -> None:
 
 
 def test_a_batch_is_half_whole_cats_a_quarter_lacking_a_quarter_others() -> None:
-    x, whole = sample(40, Sketches.of(HAND), torch.Generator().manual_seed(0))
+    x, whole = sample(40, ZIGZAG, Sketches.of(HAND), torch.Generator().manual_seed(0))
     count = used_lines(x).sum(1)
     assert x.shape == (40, 512) and whole.tolist() == [1] * 20 + [0] * 20
     assert bool((count[:20] == 94).all()) and bool(((count[20:30] >= 85) & (count[20:30] < 94)).all())
@@ -164,16 +185,16 @@ def test_a_batch_is_half_whole_cats_a_quarter_lacking_a_quarter_others() -> None
 def test_training_repeats_itself_and_leaves_the_global_generator_alone() -> None:
     others = Sketches.of(HAND)
     before = torch.random.get_rng_state()
-    first, second = train(others, FEW), train(others, FEW)
-    third = train(others, Training(steps=2, batch=8, seed=1))
+    first, second = train(ZIGZAG, others, FEW), train(ZIGZAG, others, FEW)
+    third = train(ZIGZAG, others, Training(steps=2, batch=8, seed=1))
     assert torch.equal(torch.random.get_rng_state(), before)
-    for a, b, c in zip(first.parameters(), second.parameters(), third.parameters(), strict=True):
-        assert torch.equal(a, b) and not torch.equal(a, c)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+    assert not torch.equal(first.dense.weight, third.dense.weight)
 
 
 def test_a_step_of_training_is_adams() -> None:
     others, start = Sketches.of(HAND), Recogniser(0).requires_grad_(False)
-    moved = train(others, Training(steps=2, batch=8, lr=0.01))
+    moved = train(ZIGZAG, others, Training(steps=2, batch=8, lr=0.01))
     # In step 1 every weight moves by the rate against its slope, here half of 0.01; in step 2 the rate is zero.
     change = (moved.logits.weight - start.logits.weight).abs()
     assert change.max() == pytest.approx(0.005, rel=1e-3) and bool((change > 0.0049).float().mean() > 0.5)
@@ -183,19 +204,19 @@ def test_weights_are_kept_and_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("TURNABOUT_CACHE", str(tmp_path))
     trained: list[Training] = []
 
-    def counted(others: Sketches, training: Training) -> Recogniser:
+    def counted(cat: Sketches, others: Sketches, training: Training) -> Recogniser:
         trained.append(training)
-        return train(others, training)
+        return train(cat, others, training)
 
     monkeypatch.setattr(drawing_recogniser, "train", counted)
     x = torch.rand(4, 512)
-    first = recogniser(ndjson(), FEW)(x)
-    assert torch.equal(recogniser(ndjson(), FEW)(x), first) and len(trained) == 1
+    first = recogniser(stored_copies(ZIGZAG), ndjson(), FEW)(x)
+    assert torch.equal(recogniser(stored_copies(ZIGZAG), ndjson(), FEW)(x), first) and len(trained) == 1
     (kept,) = (tmp_path / "quickdraw").iterdir()
     assert FEW.fingerprint in kept.name
     kept.write_bytes(kept.read_bytes()[:1000])  # a file that is not whole is not used
-    assert torch.equal(recogniser(ndjson(), FEW)(x), first) and len(trained) == 2
-    recogniser(ndjson(), Training(steps=1, batch=8))  # other settings, other weights
+    assert torch.equal(recogniser(stored_copies(ZIGZAG), ndjson(), FEW)(x), first) and len(trained) == 2
+    recogniser(stored_copies(ZIGZAG), ndjson(), Training(steps=1, batch=8))  # other settings, other weights
     assert len(trained) == 3
 
 
@@ -292,7 +313,7 @@ def test_held_out_drawings_are_told_as_well_as_published(study: domains.Domain, 
     x = torch.from_numpy(lines).reshape(1000, -1).double() / SIZE
     assert ((study.model.margin(x) >= 0).numpy() == whole).mean() >= study.published["accuracy"]
     _, held_out = Sketches.others(content(OTHERS, data_home)).split(HELD_OUT)
-    x, label = sample(4000, held_out, torch.Generator().manual_seed(1))
+    x, label = sample(4000, Sketches.cat(content(CATS, data_home)), held_out, torch.Generator().manual_seed(1))
     right = (study.model.margin(x.double()) >= 0) == (label == 1)
     assert right.double().mean() >= study.published["accuracy"]
 

@@ -22,7 +22,6 @@ from tests.methods.sequences.toys import (
     tiny_net,
     words_of,
 )
-from torch import nn
 
 import turnabout as ta
 from turnabout.actions import (
@@ -38,7 +37,7 @@ from turnabout.actions import (
     new,
     old,
 )
-from turnabout.core import Problem, Status, replay
+from turnabout.core import Problem, Status
 from turnabout.errors import ActionError, MethodError
 from turnabout.methods import ActionSequences
 from turnabout.methods.sequences.carlini import Descent
@@ -463,7 +462,7 @@ def test_free_form_actions():
     short = -problem.judge(people) / 10
     assert short.tolist() == pytest.approx([0.016, 0.22, 0.56])
     assert (answer.plans["steps"].to_numpy() >= [1, 2, 3]).all()  # none is longer than 1/5
-    np.testing.assert_allclose(costs(answer), [0.05, 0.22, 0.56], rtol=0.01)
+    np.testing.assert_allclose(costs(answer), [0.05, 0.22, 0.56], rtol=0.02)
     check_plans(problem, answer)
 
 
@@ -558,11 +557,15 @@ SMALL = Schema(
         (lambda: Action("X", Shift("a"), Constant(math.nan)), "nan"),
         (lambda: Action("X", Shift("a"), Absolute("a", per=0)), "per"),
         (lambda: Action("X", Shift("a"), math.inf), "inf"),
-        (lambda: Action("X", Shift("a"), 1, [new("a") > 10]), "never"),
-        (lambda: Action("X", Shift("a"), 1, [new("a") > 5, new("a") < 4]), "both"),
+        (lambda: Action("X", Shift("a"), 1, [new("a") > 10]), "nobody can take the action"),
+        (lambda: Action("X", Shift("a"), 1, [new("a") > 5, new("a") < 4]), "contradict each other"),
         (lambda: Action("X", Shift("a"), 1, parameters=[Parameter("a", -1e400, 5)]), "inf"),
         (lambda: Action("X", Shift("a"), 1, parameters=[Parameter("a", 0, math.nan)]), "nan"),
         (lambda: Action("X", Shift("a"), 1, parameters=[Parameter("a", 2, 1)]), "above high"),
+        (
+            lambda: Action("X", Shift("a"), 1, parameters=[Parameter("a", -1e30, 5)]),
+            "not a finite number of ordinary size",
+        ),
         (lambda: Action("X", Shift("a", by=1e400), 1), "inf"),
         (lambda: Action("X", [], 1), "has no effect"),
     ],
@@ -574,13 +577,13 @@ def test_actions_that_make_no_sense(make, text):
     assert text in str(caught.value) and "Hint:" in str(caught.value)
 
 
-@pytest.mark.parametrize("limit", [1e30, 1e300, 1.7e308])
-def test_limits_near_overflow_are_only_limits(limit):
+@pytest.mark.parametrize("limit", [1e6, 1e15])
+def test_wide_limits_are_only_limits(limit):
     schema = plain(2, 0, 10)
     actions = ActionSet(
         (
             Action("A", Shift("a", by="x"), Absolute("a"), parameters=[Parameter("x", -limit, limit)]),
-            Action("B", Shift("b"), Squared("b", weight=1e-300)),
+            Action("B", Shift("b"), Squared("b", weight=1e-12)),
         )
     )
     problem = Problem(schema, straight(schema, [1, 1], -15), actions=actions)

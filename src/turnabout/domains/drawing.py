@@ -112,7 +112,7 @@ def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
     columns = schema(whole)
     lines, _ = stored_cats(cats)
     people = pd.DataFrame(lines[list(STUDIED)].reshape(len(STUDIED), -1), index=list(STUDIED), columns=list(NAMES))
-    net = recogniser(drawings, Training()).double()
+    net = recogniser(cats, drawings, Training()).double()
     return Domain(
         name="drawing",
         schema=columns,

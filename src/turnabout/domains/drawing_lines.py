@@ -13,9 +13,9 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -28,30 +28,6 @@ SIZE = 256  # pixels of its width and height; also what an unused line holds
 JITTER = 5  # pixels by which a point of a copy is moved, at most
 
 STUDIED = (58, 96, 208, 223, 317, 342, 361, 538, 592, 656, 711, 846, 851, 864, 883, 893)  # rows of the study
-
-# Number 9384 of Google's simplified cats, x,y of each point; 19 strokes, 94 lines. It was found from the 500 complete
-# cats of the sample: over them each coordinate takes all values from 5 below to 5 above this one (or to the frame).
-CAT = (
-    "66,56 63,72 65,90 69,102 75,111 128,146 138,149 163,147 173,144 199,127 213,98 218,78 217,52 212,38 199,20",
-    "87,75 99,62 107,57 118,56 130,61 133,66 127,76 113,84 94,77",
-    "171,71 183,76 198,75 202,70 204,56 201,48 192,48 179,53 171,62",
-    "96,184 69,189 56,186 42,179 21,154 8,113 2,133 0,158 0,170 6,185 26,207 45,216 80,219 112,212",
-    "117,171 132,224 121,234 119,244 123,249 134,255 151,253 158,242 168,234 159,205 154,173",
-    "185,165 185,186 191,213 185,224 185,230 190,236 204,240 215,234 219,227 220,215 209,188 201,135",
-    "109,28 131,21 160,19 175,0 182,4 197,23",
-    "108,28 92,15 87,17 75,51",
-    "116,223 104,209 93,182 92,160 97,129",
-    "158,98 161,107 169,116 180,117",
-    "66,118 87,107 113,101",
-    "69,138 78,132 113,120",
-    "224,202 226,169 211,122",
-    "160,91 158,105 139,114",
-    "187,113 204,111 227,116",
-    "175,100 190,96 226,96",
-    "115,81 115,62",
-    "144,92 156,87",
-    "187,77 186,55",
-)
 
 _BY_HAND = (
     "It is made from models/quickdraw/cat.missing.npz of https://github.com/goutham7r/synth-action-seq, times 256."
@@ -100,6 +76,36 @@ def arrange(lines: Tensor, used: Tensor) -> Tensor:
     return out
 
 
+def original(copies: np.ndarray) -> np.ndarray:
+    """Lines (m, 4) of the drawing of which all these (n, 128, 4) are jittered copies.
+
+    Over many copies each coordinate takes all values from 5 below the original's to 5 above, or to the frame. Copies
+    stand in different orders and may turn a line round, so each is first matched with the middle of those before it.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    used = [drawing[drawing[:, 0] < SIZE] for drawing in copies]
+    guess = used[0].astype(float)
+    for _ in range(4):  # a better guess matches better
+        matched = np.stack([_matched(lines, guess, linear_sum_assignment) for lines in used]).astype(float)  # (n, m, 4)
+        near = np.abs(matched - np.median(matched, axis=0)) <= 1.4 * JITTER
+        guess = np.nanmean(np.where(near, matched, np.nan), axis=0)
+    # the mean of even jitter is the original, except at the frame, where all beyond it is cut off
+    middle = np.rint(guess).astype(np.int64)
+    low, high = np.where(near, matched, SIZE).min(0), np.where(near, matched, 0).max(0)
+    ends = np.where(low <= 1, high - JITTER, np.where(high >= SIZE - 1, low + JITTER, middle))
+    return ends.astype(np.int64)
+
+
+def _matched(lines: np.ndarray, guess: np.ndarray, assign: Callable[[np.ndarray], Any]) -> np.ndarray:
+    """The lines of a copy (m, 4), each at the place and turned the way of the line of the guess that it copies."""
+    ways = np.stack([lines, lines[:, [2, 3, 0, 1]]])  # (2, m, 4) as it stands, and turned round
+    apart = np.abs(ways[:, None] - guess[:, None])  # (2, m of the guess, m of the copy, 4)
+    far = apart.sum(-1) + 1000 * (apart.max(-1) > 2 * JITTER)
+    mine, hers = assign(far.min(0))
+    return ways[far[:, mine, hers].argmin(0), hers][np.argsort(mine)]
+
+
 @dataclass(frozen=True)
 class Sketches:
     """Drawings that can be jittered: points (s, p, 2), and the two points of each line (s, m, 2), -1 for none."""
@@ -120,9 +126,11 @@ class Sketches:
         return cls(pad(points, batch_first=True), pad(ends, batch_first=True, padding_value=-1))
 
     @classmethod
-    def cat(cls) -> Self:
-        """The one cat that all stored cats are copies of."""
-        return cls.of([[[tuple(map(int, point.split(","))) for point in stroke.split()] for stroke in CAT]])
+    def cat(cls, content: bytes) -> Self:
+        """The one cat that all stored cats are copies of: number 9384 of Google's simplified cats, 94 lines."""
+        lines, whole = stored_cats(content)
+        points, ends = np.unique(original(lines[whole]).reshape(-1, 2), axis=0, return_inverse=True)
+        return cls(torch.from_numpy(points).unsqueeze(0), torch.from_numpy(ends.reshape(1, -1, 2)))
 
     @classmethod
     def others(cls, content: bytes) -> Self:

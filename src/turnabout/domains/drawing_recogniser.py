@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from turnabout.datasets.files import Source, cache_folder, keep
-from turnabout.domains.drawing_lines import CAT, LINES, OTHERS, SIZE, Sketches
+from turnabout.domains.drawing_lines import CATS, LINES, OTHERS, SIZE, Sketches
 from turnabout.typing import Tensor
 
 LACKING = 9  # lines that an incomplete cat lacks, at most
@@ -71,29 +71,29 @@ class Training:
     @property
     def fingerprint(self) -> str:
         """Of the settings and the drawings. Its first number is the edition: raise it when `train` changes."""
-        return hashlib.sha256(repr((1, astuple(self), CAT, OTHERS.sha256)).encode()).hexdigest()[:16]
+        return hashlib.sha256(repr((2, astuple(self), CATS.sha256, OTHERS.sha256)).encode()).hexdigest()[:16]
 
 
-def sample(n: int, others: Sketches, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def sample(n: int, cat: Sketches, others: Sketches, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Encoded drawings (n, 512), n a multiple of four, and whether each is the whole cat (n,)."""
     quarter = n // 4
     lacking = torch.randint(1, LACKING + 1, (quarter,), generator=generator)
     remove = torch.cat([lacking.new_zeros(2 * quarter), lacking])
-    cats = Sketches.cat().copies(torch.zeros_like(remove), remove, generator)
+    cats = cat.copies(torch.zeros_like(remove), remove, generator)
     which = torch.randint(len(others), (quarter,), generator=generator)
     rest = others.copies(which, torch.zeros_like(which), generator)
     x = torch.cat([cats, rest]).reshape(4 * quarter, -1).float() / SIZE
     return x, (torch.arange(4 * quarter) < 2 * quarter).long()
 
 
-def train(others: Sketches, training: Training) -> Recogniser:
+def train(cat: Sketches, others: Sketches, training: Training) -> Recogniser:
     """A recogniser of the cat among these other drawings; on one machine the same settings give the same weights."""
     net = Recogniser(training.seed)
     generator = torch.Generator().manual_seed(training.seed)
     weights = list(net.parameters())
     mean, square = [torch.zeros_like(w) for w in weights], [torch.zeros_like(w) for w in weights]
     for step in range(1, training.steps + 1):
-        x, whole = sample(training.batch, others, generator)
+        x, whole = sample(training.batch, cat, others, generator)
         kept = (torch.rand(len(x), 1024, generator=generator) >= DROPOUT) / (1 - DROPOUT)
         slopes = torch.autograd.grad(nn.functional.cross_entropy(net(x, kept), whole), weights)
         rate = training.lr * (1 + math.cos(math.pi * step / training.steps)) / 2
@@ -105,7 +105,7 @@ def train(others: Sketches, training: Training) -> Recogniser:
     return net.requires_grad_(False)
 
 
-def recogniser(drawings: bytes, training: Training) -> Recogniser:
+def recogniser(cats: bytes, drawings: bytes, training: Training) -> Recogniser:
     """The trained network: from the cache if it is there, else trained on these drawings (seconds) and kept."""
     place = Source("quickdraw", f"recogniser-{training.fingerprint}.npz", "")
     net = Recogniser().requires_grad_(False)
@@ -114,7 +114,7 @@ def recogniser(drawings: bytes, training: Training) -> Recogniser:
         stored = np.load(io.BytesIO(content), allow_pickle=False)
         net.load_state_dict({name: torch.from_numpy(stored[name]) for name in stored.files})
     except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile):  # not there, or not whole
-        net = train(Sketches.others(drawings).split(HELD_OUT)[0], training)
+        net = train(Sketches.cat(cats), Sketches.others(drawings).split(HELD_OUT)[0], training)
         file = io.BytesIO()
         np.savez(file, **{name: weight.numpy() for name, weight in net.state_dict().items()})
         keep(place, file.getvalue())

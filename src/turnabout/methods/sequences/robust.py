@@ -9,6 +9,7 @@ import torch
 
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.trust import walk
+from turnabout.models import Differentiable
 from turnabout.typing import Tensor
 
 ROUNDS = 8  # of raising the margin
@@ -36,12 +37,15 @@ def harden(batch: Batch, best: Best, slips: Slips, rounds: int, expired: Callabl
 
     until the quantile is not negative. Parameters keep room to their limits for all slips, or for most of them (ROOM):
     a plan may lose some draws to a condition if it loses the fewer to the model. Rows that never get there cost inf.
+    Where the model has no gradients, plans are only stretched.
     """
     out = Best(best.r.clone(), torch.full_like(best.cost, torch.inf), best.margin.clone())
+    smooth = isinstance(batch.decision.model, Differentiable)
     for part in ROOM:
         roomy = replace(batch, theta=part * slips.theta)
         _stretch(roomy, best, out, slips)
-        _raise(roomy, best, out, slips, rounds, expired)
+        if smooth:
+            _raise(roomy, best, out, slips, rounds, expired)
     return out
 
 

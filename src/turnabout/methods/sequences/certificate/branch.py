@@ -148,12 +148,10 @@ class Search:
         bound, point = cheapest_in_box(rolled.price, low, high, slope, top)
         unsure = (alive & (bound < self.target[jobs.person])).nonzero().squeeze(1)
         if len(unsure):
-            bound[unsure], point[unsure] = cheapest_under_rows(
-                rolled.price.pick(unsure),
-                *(part[unsure] for part in (low, high, slope, top)),
-                rows.pick(unsure),
-                (bound[unsure], point[unsure]),
-            )
+            parts = low[unsure], high[unsure], slope[unsure], top[unsure]
+            known = bound[unsure], point[unsure]
+            better = cheapest_under_rows(rolled.price.pick(unsure), *parts, rows.pick(unsure), known)
+            bound[unsure], point[unsure] = better
         return bound, point
 
     def _try(self, jobs: Jobs, bound: Tensor, low: Tensor, high: Tensor, slope: Tensor, point: Tensor) -> None:

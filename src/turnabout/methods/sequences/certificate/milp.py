@@ -24,6 +24,7 @@ TANGENTS = 33
 TOLERANCE = 1e-6  # the solver's own, by which its bounds are lowered
 SCALE = 100.0  # of the objective at the cost known, so that absolute tolerances are small beside it
 ROUNDS = 3
+NUDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
 @dataclass(frozen=True)
@@ -260,8 +261,12 @@ def solve_jobs(
     gap: float,
     found: Found,
     until: float | None,
+    most: int,
 ) -> tuple[Tensor, Tensor, int]:
-    """Bounds (n,), whether they are complete (n,), and how many programs were solved; plans met go to `found`."""
+    """Bounds (n,), whether they are complete (n,), and how many programs were solved; plans met go to `found`.
+
+    No word gets more than `most` programs.
+    """
     lower, done = torch.full_like(upper, torch.inf), torch.ones_like(upper, dtype=torch.bool)
     base = bound.base(question.rest(jobs))
     solved, turn = 0, count()
@@ -269,10 +274,11 @@ def solve_jobs(
         one, person = jobs.pick(torch.tensor([j])), int(jobs.person[j])
         root = (high - low)[j].numpy()
         heap = [(float(one.constant[0]), next(turn), low[j : j + 1], high[j : j + 1])]
+        last = solved + most
         while heap:
             known = min(float(upper[person]), float(found.cost[person]))
             least, _, a, b = heapq.heappop(heap)
-            if least >= known * (1 - gap) or (until is not None and time.monotonic() > until):
+            if least >= known * (1 - gap) or solved >= last or (until is not None and time.monotonic() > until):
                 done[person] &= least >= known * (1 - gap)
                 lower[person] = torch.minimum(lower[person], lower.new_tensor(least))
                 continue
@@ -284,7 +290,8 @@ def solve_jobs(
             solved += 1
             least = max(least, answer.bound)
             if answer.theta is not None:
-                question.try_out(one, torch.from_numpy(answer.theta).to(a).unsqueeze(0), found)
+                points = _nearby(torch.from_numpy(answer.theta).to(a), a, b, program, bound, base[j : j + 1])
+                question.try_out(one.pick(torch.zeros(len(points), dtype=torch.long)), points, found)
             if np.isfinite(least):
                 for part in _halves(a, b, answer, root):
                     heapq.heappush(heap, (least, next(turn), *part))
@@ -309,6 +316,16 @@ def _pose(
     elif isinstance(bound, TreeBound):
         program.ask_trees(bound, base)
     return low, high, program
+
+
+def _nearby(theta: Tensor, low: Tensor, high: Tensor, program: Program, bound: MarginBound, base: Tensor) -> Tensor:
+    """The program's parameters (K,), and some a little farther on: the solver keeps to its rows only roughly."""
+    rolled = program.rolled
+    uphill = bound.plane(base, rolled.end).slope.sign() * (high - low)
+    outward = theta - rolled.price.kink
+    steps = torch.tensor(NUDGES, dtype=theta.dtype).unsqueeze(1)
+    points = torch.cat([theta + steps * uphill, theta + steps * outward])
+    return torch.minimum(torch.maximum(points, low), high)
 
 
 def _halves(low: Tensor, high: Tensor, answer: Answer, root: np.ndarray) -> list[tuple[Tensor, Tensor]]:

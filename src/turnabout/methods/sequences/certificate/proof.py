@@ -24,6 +24,7 @@ from turnabout.typing import Tensor
 
 Engine = Literal["auto", "branch", "milp"]
 AT_ONCE = 1 << 15  # jobs looked at together
+PROGRAMS = 1000  # for each word, at most
 INNER = 0.98  # share of the gap worked to, so that rounding does not spoil it
 SAFE = 1e-9  # share by which bounds are lowered in the end
 
@@ -183,8 +184,8 @@ class _Whole:
         elif self.engine == "milp":
             from turnabout.methods.sequences.certificate.milp import solve_jobs
 
-            parts = work.jobs, work.low, work.high
-            lower, done, solved = solve_jobs(question, self.bound, *parts, self.known, self.gap, self.found, until)
+            parts = work.jobs, work.low, work.high, self.known, self.gap, self.found, until
+            lower, done, solved = solve_jobs(question, self.bound, *parts, PROGRAMS)
             self.boxes += solved
             self._write(who, lower, done, "integer programs", work)
         else:
