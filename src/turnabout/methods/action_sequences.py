@@ -47,10 +47,11 @@ class ActionSequences(Method):
 
         min over rho   w max(0, -margin(x_k)) + sum_i c_i + conditions                                        (3)
 
-    by a comb or draws, Adam (`descent`), and convex steps along the boundary: the model is linearised, the cost kept as
-    it is, and the one multiplier of  margin + slope . (rho' - rho) >= 0  found by halving. Orders of actions that
-    commute are one sequence. Where the published code never checks preconditions, adds their penalty to the cost and
-    compares z-scores with raw bounds, plans here are replayed as printed and their cost is the cost.
+    by a comb or draws and convex steps along the boundary: the model is linearised, the cost kept as it is, and the one
+    multiplier of  margin + slope . (rho' - rho) >= 0  found by halving. Adam on (3), with the adaptive weight w, goes
+    first where the effort has a `descent`: by default for free-form actions and with the exponential relaxation. Orders
+    of actions that commute are one sequence. Where the published code never checks preconditions, adds their penalty to
+    the cost and compares z-scores with raw bounds, plans here are replayed as printed and their cost is the cost.
 
     Use it when what a person can do is known as actions: with steps, guards, side effects and prices. It is not exact;
     `certify=True` adds a proven lower bound and the gap to it.

@@ -181,13 +181,14 @@ def by_trying(domain, person, word, *amounts):
 
 
 def test_the_first_person_as_in_the_stored_run(data_home):
-    """The released code stopped at 0.491513, for 36 -> 10.76 months, when it tried ChangeLoanPeriod alone."""
+    """With ChangeLoanPeriod alone the released code stopped at 0.491513, for 36 -> 10.76 months: a little too far."""
     domain = load("german")
     alone = ActionSet([domain.actions["ChangeLoanPeriod"]])
     problem = Problem(domain.schema, domain.model, actions=alone)
     answer = ActionSequences(max_steps=1).fit(problem).find(domain.people.iloc[:1])
-    assert costs(answer)[0] == pytest.approx(domain.published["one_step_first_person_cost"], abs=1e-3)
-    assert answer.options["loan_duration"].iloc[0] == pytest.approx(10.76, abs=0.02)
+    told = domain.published["one_step_first_person_cost"]
+    assert 0.995 * told <= costs(answer)[0] <= told
+    assert 10.76 <= answer.options["loan_duration"].iloc[0] <= 10.85
 
 
 def test_what_one_step_does_not_reach_two_steps_do(data_home):

@@ -127,3 +127,8 @@ def batch_of(problem: Problem, people: pd.DataFrame, words, **parameters):
     """One row for each person and her word, ready to be rolled out."""
     solver = fitted(problem, **parameters)._solver(problem.schema.encode(people))
     return solver.batch(torch.arange(len(people)), torch.as_tensor(words))
+
+
+def answered(problem: Problem, people: pd.DataFrame, options=1, seed=0, time_limit=None, **parameters):
+    """What a method with these parameters finds."""
+    return ActionSequences(**parameters).fit(problem).find(people, options=options, seed=seed, time_limit=time_limit)

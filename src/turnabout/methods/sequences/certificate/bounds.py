@@ -32,6 +32,7 @@ class NetBound:
         self.weight = weight
         self.first = weight[:, columns] / span  # (h, m), for states in units
         self.width = max(w.shape[0] for w, _ in layers)
+        self.units = sum(w.shape[0] for w, _ in layers[:-1])
         self.parts = [(w.clamp(min=0).T, w.clamp(max=0).T, b) for w, b in layers[1:]]
 
     def base(self, rest: Tensor) -> Tensor:

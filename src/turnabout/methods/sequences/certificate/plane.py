@@ -19,9 +19,13 @@ class Plane:
 
 
 class MarginBound(Protocol):
-    """Bounds the margin of the end state of jobs; width: numbers held for each box, roughly."""
+    """Bounds the margin of the end state of jobs.
+
+    width : numbers held for each box, roughly.  units : how large an integer program for the model would be.
+    """
 
     width: int
+    units: int
 
     def base(self, rest: Tensor) -> Tensor:
         """Rows (J, d) with their moving columns at zero units -> what is known of each job beforehand, (J, h)."""

@@ -25,6 +25,9 @@ from turnabout.typing import Tensor
 Engine = Literal["auto", "branch", "milp"]
 AT_ONCE = 1 << 15  # jobs looked at together
 PROGRAMS = 1000  # for each word, at most
+SMALL = 128  # units, or nodes / 16, of models for which "auto" tries integer programs in the end
+BRANCHING = 0.7  # share of the time left to branch and bound before that
+PATIENCE = 30.0  # seconds for each person then, if no limit is given
 INNER = 0.98  # share of the gap worked to, so that rounding does not spoil it
 SAFE = 1e-9  # share by which bounds are lowered in the end
 
@@ -106,7 +109,7 @@ def certify(
     upper : (n,) cost of the cheapest plan known, inf for none.
     gap : relative distance between bound and known cost to aim for.
     time_limit : seconds for all people together.
-    engine : "branch", "milp", or "auto" (the former).
+    engine : "branch", "milp", or "auto": the former, then, for small models, the latter for whom it was not enough.
     rounding : (e,) half a step of the printed grid of each column, in units.
     opaque : actions of which the tables do not tell the effect; words with them are bounded by zero.
     batch : boxes bounded at a time; chosen by the size of the model if not given.
@@ -124,38 +127,27 @@ def certify(
         for a in opaque:
             hidden |= (words == a).any(1)
         question = Question(model, tables, kinds, x, lo, hi, words.shape[1])
-        whole = _Whole(question, upper, gap * INNER, engine, batch, boxes, rounding)
+        proofs = _Proofs(question, upper, gap * INNER, engine, rounding)
         for who in torch.arange(len(x), device=x.device).split(max(1, AT_ONCE // max(1, len(words)))):
             left = None if until is None else (until - time.monotonic()) * len(who) / (len(x) - int(who[0]))
-            whole.work(who, words[~hidden], None if left is None else time.monotonic() + left)
+            proofs.work(who, words[~hidden], left, batch, boxes)
         if bool(hidden.any()):
-            whole.lower.clamp_(max=0.0)
-            whole.complete[:] = False
-        found = whole.found
+            proofs.lower.clamp_(max=0.0)
+            proofs.complete[:] = False
+        found = proofs.found
         question.tidy(found)
         found.r = rewritten.as_declared(start, found.words, found.r)
-    lower = torch.where(torch.isinf(whole.lower), whole.lower, whole.lower * (1 - SAFE))
+    lower = torch.where(torch.isinf(proofs.lower), proofs.lower, proofs.lower * (1 - SAFE))
     seconds = time.monotonic() - began
-    return Certificates(lower, whole.how, whole.complete, found.cost, found.words, found.r, whole.boxes, seconds)
+    return Certificates(lower, proofs.how, proofs.complete, found.cost, found.words, found.r, proofs.boxes, seconds)
 
 
-class _Whole:
+class _Proofs:
     """The people worked through so far, and what was proved about them."""
 
-    def __init__(
-        self,
-        question: Question,
-        upper: Tensor,
-        gap: float,
-        engine: Engine,
-        batch: int | None,
-        boxes: int | None,
-        rounding: Tensor | None,
-    ):
+    def __init__(self, question: Question, upper: Tensor, gap: float, engine: Engine, rounding: Tensor | None):
         self.question, self.upper, self.gap, self.engine, self.rounding = question, upper, gap, engine, rounding
-        self.allowance = boxes
         self.bound = bound_for(question.model, question.tables, question.kinds.moving)
-        self.batch = batch or _batch(self.bound)
         self.lower = torch.full_like(upper, torch.inf)
         self.complete = torch.zeros_like(upper, dtype=torch.bool)
         self.how = [""] * len(upper)
@@ -164,11 +156,12 @@ class _Whole:
 
     @property
     def known(self) -> Tensor:
+        """(n,) cost of the cheapest plan known by now."""
         return torch.minimum(self.upper, self.found.cost)
 
-    def work(self, who: Tensor, words: Tensor, until: float | None) -> None:
+    def work(self, who: Tensor, words: Tensor, seconds: float | None, batch: int | None, boxes: int | None) -> None:
         """Prove what can be about some people."""
-        question = self.question
+        began, question = time.monotonic(), self.question
         reduction = Reduction(question.tables, question.kinds, words, question.start, question.lo, question.hi)
         work = self._prepare(who, words, reduction)
         lost = torch.isinf(self.known[who])
@@ -176,27 +169,48 @@ class _Whole:
             rows = torch.isin(work.jobs.person, who[lost]).nonzero().squeeze(1)
             probe(question, work.jobs.pick(rows), work.low[rows], work.high[rows], self.found)
             work = self._prepare(who, words, reduction)
+        busy = torch.zeros_like(self.complete)
+        busy[work.jobs.person] = True
+        self._write(who, self.known, torch.ones_like(busy), "conditions and costs alone", work)
+        who = who[busy[who]]
         if self.bound is None:
-            loose = work.loose.scatter_reduce(0, work.jobs.person, work.jobs.constant, "amin")
-            self._write(
-                who, torch.minimum(self.known, loose), loose >= self.known * (1 - self.gap), "costs alone", work
-            )
-        elif self.engine == "milp":
-            from turnabout.methods.sequences.certificate.milp import solve_jobs
+            least = work.loose.scatter_reduce(0, work.jobs.person, work.jobs.constant, "amin")
+            self._write(who, torch.minimum(self.known, least), least >= self._target, "costs alone", work)
+            return
+        spare = self.engine == "auto" and self.bound.units <= SMALL
+        if self.engine != "milp":
+            until = None if seconds is None else began + seconds * (BRANCHING if spare else 1.0)
+            self._branch(who, work, until, batch or _batch(self.bound), boxes)
+            who = who[~self.complete[who]]
+        if len(who) and (self.engine == "milp" or spare):
+            until = began + seconds if seconds is not None else time.monotonic() + PATIENCE * len(who)
+            self._programs(who, work, until if self.engine == "auto" or seconds is not None else None)
 
-            parts = work.jobs, work.low, work.high, self.known, self.gap, self.found, until
-            lower, done, solved = solve_jobs(question, self.bound, *parts, PROGRAMS)
-            self.boxes += solved
-            self._write(who, lower, done, "integer programs", work)
-        else:
-            search = Search(question, self.bound, self.known, self.gap, self.batch)
-            base = self.bound.base(question.rest(work.jobs))
-            most = None if self.allowance is None else self.allowance * len(who)
-            lower, done = search.run(work.jobs, base, work.low, work.high, until, most)
-            self.boxes += search.boxes
-            self.found.take(search.found)
-            straight = isinstance(question.model, Linear) and search.rounds <= 1
-            self._write(who, lower, done, "closed form" if straight else "branch and bound", work)
+    def _branch(self, who: Tensor, work: Work, until: float | None, batch: int, boxes: int | None) -> None:
+        assert self.bound is not None
+        search = Search(self.question, self.bound, self.known, self.gap, batch)
+        base = self.bound.base(self.question.rest(work.jobs))
+        most = None if boxes is None else boxes * len(who)
+        lower, done = search.run(work.jobs, base, work.low, work.high, until, most)
+        self.boxes += search.boxes
+        self.found.take(search.found)
+        straight = isinstance(self.question.model, Linear) and search.rounds <= 1
+        self._write(who, lower, done, "closed form" if straight else "branch and bound", work)
+
+    def _programs(self, who: Tensor, work: Work, until: float | None) -> None:
+        from turnabout.methods.sequences.certificate.milp import solve_jobs
+
+        assert self.bound is not None
+        rows = torch.isin(work.jobs.person, who).nonzero().squeeze(1)
+        parts = work.jobs.pick(rows), work.low[rows], work.high[rows], self.known, self.gap, self.found, until
+        lower, done, solved = solve_jobs(self.question, self.bound, *parts, PROGRAMS)
+        self.boxes += solved
+        better = who[(lower > self.lower)[who] | done[who]] if self.engine == "auto" else who
+        self._write(better, lower, done, "integer programs", work)
+
+    @property
+    def _target(self) -> Tensor:
+        return self.known * (1 - self.gap)
 
     def _prepare(self, who: Tensor, words: Tensor, reduction: Reduction) -> Work:
         """The jobs of these people that must be proved, in boxes that hold every plan cheaper than what is known."""
@@ -225,11 +239,9 @@ class _Whole:
     def _write(self, who: Tensor, lower: Tensor, done: Tensor, how: str, work: Work) -> None:
         """Keep the bounds (n,) of the people in question."""
         self.lower[who] = torch.minimum(lower, work.loose)[who]
-        target = self.known * (1 - self.gap)
-        self.complete[who] = (done & (work.loose >= target))[who]
-        busy = set(work.jobs.person.tolist())
+        self.complete[who] = (done & (work.loose >= self._target))[who]
         for i in who.tolist():
-            self.how[i] = how if i in busy else "conditions and costs alone"
+            self.how[i] = how
 
 
 def _batch(bound: MarginBound | None) -> int:

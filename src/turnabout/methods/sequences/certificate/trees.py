@@ -44,6 +44,7 @@ class TreeBound:
             bias = bias[forest.target] - bias[others]
         self.value, self.bias = value, bias
         self.width = max(1, len(forest.column) * len(bias) // 8)
+        self.units = len(forest.column) // 16
 
     def base(self, rest: Tensor) -> Tensor:
         """(J, d) -> (J, d + q): the columns that nodes look at."""

@@ -1,0 +1,184 @@
+"""How near do our action sequences come to those of Ramakrishnan, Lee and Albarghouthi (AAAI 2020)?
+
+    python benchmarks/papers/action_sequences.py                 a few people of each domain, under two minutes
+    python benchmarks/papers/action_sequences.py --full          the numbers of docs/papers/action-sequences.md
+    python benchmarks/papers/action_sequences.py --full --only german,linear --json figures.json
+
+Needs the files of the study under TURNABOUT_DATA, see docs/domains.md. A full run that was stopped goes on where it
+was; each finished cell is one line of `results.jsonl` in the folder of --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from action_sequences import cats, linear, literal, orders, pictures, proofs, scan, slips, study
+from action_sequences.answers import Answers
+from action_sequences.ledger import Cell, Ledger, Outcome, gather
+from action_sequences.published import PAPER, TARGET
+from rich.console import Console
+from rich.table import Table
+
+import turnabout as ta
+
+DOMAINS = ("german", "adult", "fanniemae")
+PARTS = (*DOMAINS, "drawing", "linear")
+LENGTHS = (1, 2, 4)
+SMALL = {"german": 4, "adult": 3, "fanniemae": 2}
+FULL = {"german": 100, "adult": 100, "fanniemae": 100}
+# Seconds of a full run on one thread of a shared machine, to say beforehand what it will take.
+SECONDS = {
+    "solved": {"german": (5, 10, 40), "adult": (10, 30, 50), "fanniemae": (40, 60, 125)},
+    "robust": {"german": 120, "adult": 200, "fanniemae": 300},
+    "orders": {"german": 120, "adult": 120, "fanniemae": 150},
+    "really": {"german": 150, "adult": 120, "fanniemae": 120},
+}
+console = Console(width=None if sys.stdout.isatty() else 140)
+
+
+def plan_cells(answers: Answers, full: bool, device: str) -> list[Cell]:
+    """Everything that is measured, cheap things first."""
+    seeds = range(3) if full else range(1)
+    cells = [
+        Cell("linear", "linear", 60, partial(linear.random_linear, 1000 if full else 40)),
+    ]
+    if full:
+        cells.append(Cell("german.row0", "german", 30, partial(literal.row_zero, answers)))
+    for name in DOMAINS:
+        for length, seconds in zip(LENGTHS, SECONDS["solved"][name]):
+            for seed in seeds if name != "fanniemae" else (0,):  # a net of 1,000 units: minutes each
+                run = partial(study.solved, answers, name, length, seed)
+                cells.append(Cell(f"{name}.len{length}", name, seconds, run, seed))
+        cells.append(Cell(f"{name}.curve", name, 20, partial(slips.curve, answers, name, None)))
+    cells += [
+        Cell("german.one_person", "german", 60, partial(study.one_person, answers, "german", 11 if full else 1)),
+        Cell("german.scan", "german", 90, partial(scan.against_scan, answers, 200_000 if full else 20_000)),
+    ]
+    cells.append(Cell("adult.robust", "adult", SECONDS["robust"]["adult"], partial(slips.robust, answers, "adult", 0)))
+    cells.append(Cell("adult.robust_curve", "adult", 20, partial(slips.curve, answers, "adult", slips.THETA)))
+    for name in DOMAINS:
+        run = partial(orders.replayed, answers, name, answers.people[name] if full else 1, 4 if full else 2)
+        cells.append(Cell(f"{name}.orders", name, SECONDS["orders"][name], run))
+        run = partial(orders.really_run, answers, name, 8 if full else 1, 4 if full else 1)
+        cells.append(Cell(f"{name}.really", name, SECONDS["really"][name], run))
+    run = partial(proofs.certified, answers, "german", *((100, 1800.0) if full else (2, 10.0)))
+    cells.append(Cell("german.proofs", "german", 300, run, proofs=True))
+    cells.append(Cell("drawing", "drawing", 90, partial(drawing, full, device)))
+    return cells
+
+
+def drawing(full: bool, device: str) -> Outcome:
+    if not full and not cats.trained():
+        return Outcome(notes=["drawing: left out, for the recogniser would have to be trained first (--full does it)."])
+    return cats.drawing(16 if full else 1, device)
+
+
+def work(cells: list[Cell], ledger: Ledger) -> None:
+    """Run what is not done yet, telling how far it is."""
+    left = [cell for cell in cells if not ledger.has(cell)]
+    if len(left) < len(cells):
+        console.print(f"{len(cells) - len(left)} of {len(cells)} cells are already in {ledger.file.name}.")
+    start, expected = time.perf_counter(), sum(cell.seconds for cell in left)
+    past = 0.0
+    for k, cell in enumerate(left, 1):
+        line = ledger.do(cell)
+        past += cell.seconds
+        spent = time.perf_counter() - start
+        ahead = (expected - past) * (spent / past)
+        rest = f"about {ahead / 60:.0f} min left" if ledger.settings["full"] and ahead > 30 else ""
+        told = f"[{k}/{len(left)}] {cell.name}, seed {cell.seed}: {line['seconds']:.1f} s; {rest}"
+        console.print(told.rstrip("; "), markup=False, highlight=False)
+        for note in line["notes"]:
+            console.print(f"    {note}", markup=False, highlight=False)
+
+
+def show(figures: dict[str, dict[str, Any]], ledger: Ledger) -> None:
+    """The table of all figures, then the curves."""
+    table = Table("figure", "ours", "over seeds", "people", "published", "asked for", title="Figures")
+    for name, entry in figures.items():
+        if not name.split(".")[1].startswith("len4"):
+            spread = f"{entry['min']:.4g} to {entry['max']:.4g} ({entry['seeds']})" if "min" in entry else ""
+            value, people = "-" if entry["value"] is None else f"{entry['value']:.6g}", str(entry["people"])
+            table.add_row(name, value, spread, people, PAPER.get(name, ""), TARGET.get(name, ""))
+    console.print(table)
+    curves = {line["cell"]: line["data"] for name in DOMAINS for line in ledger.of(f"{name}.curve")}
+    curves |= {line["cell"]: line["data"] for name in DOMAINS for line in ledger.of(f"{name}.robust_curve")}
+    if curves:
+        table = Table(
+            "theta", *curves, title="Plans that work with probability 0.8, in %: decision only / conditions too"
+        )
+        for k, theta in enumerate(slips.THETAS):
+            cells = [f"{c['accepted'][k]:.0f} / {c['allowed'][k]:.0f}" for c in curves.values()]
+            table.add_row(f"{theta:g}", *cells)
+        console.print(table)
+
+
+def drawn(ledger: Ledger) -> dict[str, Any]:
+    """What the pictures show."""
+    curves = {name: line["data"] for name in DOMAINS for line in ledger.of(f"{name}.curve")}
+    curves |= {f"{name} robust": line["data"] for name in DOMAINS for line in ledger.of(f"{name}.robust_curve")}
+    rows = {name: line["data"] for name in DOMAINS for line in ledger.of(f"{name}.orders") if line["data"]["length"]}
+    sketches = [picture for line in ledger.of("drawing") for picture in line["data"].get("pictures", ())]
+    return {"curves": curves, "orders": rows, "drawings": sketches}
+
+
+def parse(given: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--small", action="store_true", help="a few people of each domain (the default)")
+    parser.add_argument("--full", action="store_true", help="everybody, three seeds")
+    parser.add_argument("--only", help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--out", type=Path, help="folder for pictures and finished cells")
+    arguments = parser.parse_args(given)
+    arguments.parts = set((arguments.only or ",".join(PARTS)).split(","))
+    if arguments.small and arguments.full:
+        parser.error("--small or --full, not both")
+    if unknown := arguments.parts - set(PARTS):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
+    return arguments
+
+
+def main(given: list[str] | None = None) -> None:
+    arguments = parse(given)
+    with tempfile.TemporaryDirectory() as fleeting:
+        folder = arguments.out
+        if folder is None:
+            folder = Path(tempfile.gettempdir(), "turnabout-action-sequences") if arguments.full else Path(fleeting)
+        people = FULL if arguments.full else SMALL
+        settings = {"full": arguments.full, "device": arguments.device, "threads": torch.get_num_threads()}
+        ledger = Ledger(folder, settings)
+        answers = Answers(folder, people, arguments.device)
+        cells = [c for c in plan_cells(answers, arguments.full, arguments.device) if c.domain in arguments.parts]
+        ahead = sum(cell.seconds for cell in cells if not ledger.has(cell))
+        told = f"{len(cells)} cells on {arguments.device}, {torch.get_num_threads()} torch threads; "
+        if arguments.full:
+            told += f"about {ahead / 60:.0f} minutes on one thread. Stop it and go on at will: finished cells stay in "
+            told += f"{folder}."
+        else:
+            told += "under two minutes."
+        console.print(told, markup=False, highlight=False)
+        try:
+            work(cells, ledger)
+        except ta.errors.DataError as error:
+            raise SystemExit(f"this benchmark needs the files of the study: {error}") from None
+        names = {(cell.name, cell.seed) for cell in cells}
+        figures = gather(line for key, line in ledger.lines.items() if key in names)
+        show(figures, ledger)
+        if arguments.out or arguments.full:
+            for file in pictures.write(drawn(ledger), folder):
+                console.print(f"picture: {file.name}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Which score reaches the solution first: figures 1 and 2 of the paper.
+
+As the authors did, every sequence is solved once, and the orders in which Algorithm 1 would have gone through them are
+replayed over the table. Counted are sequences solved until the first whose cost is that of the best but for a
+ten-thousandth, the saving below which the library does not add a step; "strict" figures ask for a millionth, where
+which of several near-equal sequences counts as the solution is left to the last digits. Sequences that differ by the
+order of commuting actions are one, and those whose guards fail (a level that is already there) are none. Equal scores
+go first come, first served.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+import numpy as np
+import torch
+
+from action_sequences.answers import Answers
+from action_sequences.ledger import Outcome
+from turnabout.core.run import Run
+from turnabout.methods.action_sequences import ActionSequences
+from turnabout.methods.sequences.search import Search
+from turnabout.methods.sequences.words import Word
+
+SCORES = ("breadth", "objective", "gradient")
+SAME, STRICT = 1e-4, 1e-6  # share of the cost within which a sequence is a solution
+AGREE = 1e-3
+
+
+class Whole(Search):
+    """A search that passes over nothing but failing guards."""
+
+    def _worth(self, i: int, word: Word) -> bool:
+        return True
+
+    def _budget(self, i: int, word: Word, again: bool) -> float:
+        budget = super()._budget(i, word, again)
+        return budget if budget > 1e-6 else budget + sum(self.constant[a] for a in word)
+
+
+def exhaust(answers: Answers, name: str, count: int, length: int, seed: int = 0) -> Search:
+    """Every sequence of the first people, solved."""
+    problem = answers.problem(name)
+    method = ActionSequences(max_steps=length).fit(problem, answers.device)
+    method.run = Run(seed=seed)
+    x = problem.schema.encode(answers.asked(name).iloc[:count]).to(answers.device)
+    search = Whole(method._solver(x), method.words_, length, 10**9, lambda: False)
+    search.breadth()
+    search.again()
+    return search
+
+
+def iterations(search: Search, i: int, score: str, steep: dict[Word, np.ndarray], goal: set[Word]) -> int:
+    """Sequences of person i that Algorithm 1 solves until it has solved one of the goal."""
+    known, ledger = search.ledger.place[i], search.ledger
+    heap: list[tuple[float, int, Word]] = []
+    pushed = 0
+
+    def push(word: Word) -> None:
+        nonlocal pushed
+        if len(word) >= search.max_steps:
+            return
+        for longer in search.words.extensions(word):
+            if longer not in known:
+                continue  # its guard fails
+            if score == "breadth":
+                value = float(len(longer))
+            elif score == "objective":
+                value = ledger.objective(i, word)
+            else:
+                value = -float(steep[word][longer[-1]])
+            heapq.heappush(heap, (value, pushed, longer))
+            pushed += 1
+
+    push(())
+    done = 0
+    while heap:
+        word = heapq.heappop(heap)[2]
+        done += 1
+        if word in goal:
+            return done
+        push(word)
+    raise AssertionError("every sequence is reached")
+
+
+def replayed(answers: Answers, name: str, count: int, length: int = 4) -> Outcome:
+    """Iterations of the three scores for the people who have a plan."""
+    search = exhaust(answers, name, count, length)
+    ledger = search.ledger
+    rows: dict[str, list[Any]] = {key: [] for key in (*SCORES, *(f"strict_{score}" for score in SCORES))}
+    rows |= {"length": [], "sequences": []}
+    for i, known in enumerate(ledger.place):
+        best = min(ledger.cost[row] for row in known.values())
+        if not np.isfinite(best):
+            continue
+        goal, narrow = (
+            {word for word, row in known.items() if ledger.cost[row] <= best * (1 + share)} for share in (SAME, STRICT)
+        )
+        parents = [(), *(word for word in known if len(word) < length)]
+        with torch.no_grad():
+            slopes = search.steepness([(i, word) for word in parents]).numpy()
+        steep = dict(zip(parents, slopes, strict=True))
+        for score in SCORES:
+            rows[score].append(iterations(search, i, score, steep, goal))
+            rows[f"strict_{score}"].append(iterations(search, i, score, steep, narrow))
+        rows["length"].append(min(len(word) for word in goal))
+        rows["sequences"].append(len(known))
+    n = len(rows["length"])
+    figures: dict[str, tuple[float, int]] = {f"{name}.sequences_in_all": (float(np.mean(rows["sequences"])), n)}
+    for score in SCORES:
+        figures[f"{name}.iterations_{score}"] = (float(np.mean(rows[score])), n)
+        figures[f"{name}.median_iterations_{score}"] = (float(np.median(rows[score])), n)
+        figures[f"{name}.strict_iterations_{score}"] = (float(np.mean(rows[f"strict_{score}"])), n)
+    for long in range(1, length + 1):
+        at = np.array(rows["length"]) == long
+        if at.any():
+            figures[f"{name}.solutions_of_length{long}"] = (float(at.sum()), n)
+            taken = np.array([rows[score] for score in SCORES])[:, at]
+            for score, mine in zip(SCORES, taken):
+                figures[f"{name}.length{long}_first_{score}"] = (float((mine == taken.min(0)).sum()), int(at.sum()))
+    return Outcome(figures, rows)
+
+
+def _best(search: Search) -> list[float]:
+    ledger = search.ledger
+    return [min(ledger.cost[row] for row in known.values()) for known in ledger.place]
+
+
+def really_run(answers: Answers, name: str, count: int, length: int = 4) -> Outcome:
+    """Each score run for real: does it end at what brute force found?"""
+    search = exhaust(answers, name, count, length)
+    people = answers.asked(name).iloc[:count]
+    figures, shares = {}, []
+    for score in SCORES:
+        method = ActionSequences(max_steps=length, score=score).fit(answers.problem(name), answers.device)
+        costs = method.find(people).plans["cost"].droplevel("option").reindex(people.index).to_numpy(dtype=float)
+        brute = np.array(_best(search))
+        with np.errstate(invalid="ignore"):
+            equal = (np.isnan(costs) & np.isinf(brute)) | (np.abs(costs / brute - 1) <= AGREE)
+        shares.append(equal.mean())
+        figures[f"{name}.{score}_ends_at_brute_force"] = (100 * float(equal.mean()), count)
+    figures[f"{name}.scores_end_at_brute_force"] = (100 * float(np.mean(shares)), count)
+    return Outcome(figures)

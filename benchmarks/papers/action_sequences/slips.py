@@ -1,0 +1,71 @@
+"""Plans not followed to the letter: figure 3 of the paper, and plans made to bear it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import turnabout as ta
+from action_sequences.answers import Answers, Found, hard_check
+from action_sequences.ledger import Outcome
+from turnabout.core.noise import draws_of, read_plans, under_noise
+
+THETAS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3)
+THETA, PROBABILITY, DRAWS = 0.03, 0.8, 1000
+FRESH = 271828  # seeds of the draws: none that a search uses
+
+
+def tolerated(problem: ta.Problem, found: Found, theta: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(plans,) twice: whether a plan is accepted in 80 % of the draws, and whether its conditions hold in these too.
+
+    Without noise a plan is what was printed, to the digit; slips are not rounded.
+    """
+    if theta == 0:
+        good = hard_check(problem, found.answer)
+        return good, good
+    told = read_plans(problem, found.answer)
+    noise = draws_of(DRAWS, told.words.shape[1], told.r.shape[2], np.random.default_rng([FRESH, seed]))
+    kept = under_noise(problem, told.x, told.words, told.r, theta, noise)
+    return (kept.accepted >= PROBABILITY).numpy(), (kept.allowed >= PROBABILITY).numpy()
+
+
+def curve(answers: Answers, name: str, robust: float | None) -> Outcome:
+    """Shares of the plans that tolerate each theta."""
+    problem, found = answers.problem(name), answers.get(name, 4, 0, robust)
+    shares = [tolerated(problem, found, theta, 0) for theta in THETAS]
+    data = {
+        "theta": list(THETAS),
+        "accepted": [100 * float(accepted.mean()) for accepted, _ in shares],
+        "allowed": [100 * float(allowed.mean()) for _, allowed in shares],
+    }
+    at = THETAS.index(THETA)
+    what = "plain" if robust is None else "robust_curve"
+    n = len(found.costs)
+    figures = {
+        f"{name}.{what}_share": (data["allowed"][at], n),
+        f"{name}.{what}_share_decision_only": (data["accepted"][at], n),
+    }
+    return Outcome(figures, data)
+
+
+def robust(answers: Answers, name: str, seed: int) -> Outcome:
+    """Plans made for theta = 0.03, tried on fresh draws, and what they cost beside ordinary ones."""
+    problem = answers.problem(name)
+    plain, firm = answers.get(name, 4, seed), answers.get(name, 4, seed, THETA)
+    decision, allowed = tolerated(problem, firm, THETA, seed + 1)
+    before, after = (found.answer.plans["cost"].droplevel("option") for found in (plain, firm))
+    both = after.index[allowed].intersection(before.index)
+    ratio = after.loc[both].to_numpy() / before.loc[both].to_numpy() - 1
+    n = len(answers.asked(name))
+    figures = {
+        "robust_share": (100 * float(allowed.mean()), len(allowed)),
+        "robust_share_of_people": (100 * float(allowed.sum()) / n, n),
+        "robust_share_decision_only": (100 * float(decision.mean()), len(allowed)),
+        "robust_extra_cost": (100 * float(ratio.mean()), len(both)),
+        "robust_extra_cost_of_means": (
+            100 * (float(after.loc[both].mean()) / float(before.loc[both].mean()) - 1),
+            len(both),
+        ),
+        "robust_median_extra_cost": (100 * float(np.median(ratio)), len(both)),
+        "robust_seconds": (firm.seconds, n),
+    }
+    return Outcome({f"{name}.{what}": value for what, value in figures.items()})

@@ -1,0 +1,148 @@
+"""What the search of plans does not take, each with its words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.methods.sequences.toys import (
+    answered,
+    check_plans,
+    costs,
+    plain,
+    shifts,
+    straight,
+)
+
+import turnabout as ta
+from turnabout.actions import (
+    Absolute,
+    Action,
+    ActionSet,
+    Constant,
+    Parameter,
+    Set,
+    Shift,
+    Squared,
+    new,
+)
+from turnabout.core import Problem
+from turnabout.errors import ActionError, MethodError
+from turnabout.methods import ActionSequences
+from turnabout.models import wrap
+from turnabout.schema import Category, Number, Ordinal, Schema
+from turnabout.testing.deciders import weighing
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"max_steps": 0}, "max_steps=0 allows no plan"),
+        ({"max_steps": -1}, "max_steps=-1 allows no plan"),
+        ({"max_steps": True}, "max_steps=True allows no plan"),
+        ({"max_steps": 2.0}, "max_steps=2.0 allows no plan"),
+        ({"score": "depth"}, "score='depth' is not known"),
+        ({"relaxation": "hinge"}, "relaxation='hinge' is not known"),
+        ({"beam": 0}, "beam and iterations must be at least 1"),
+        ({"iterations": 0}, "beam and iterations must be at least 1"),
+        ({"robust": 0}, "robust=0 is not a share of a parameter"),
+        ({"robust": 1.5}, "robust=1.5 is not a share of a parameter"),
+        ({"robust": math.nan}, "robust=nan is not a share of a parameter"),
+        ({"robust_share": 0}, "robust_share=0 is not a probability"),
+        ({"robust_share": 1.01}, "robust_share=1.01 is not a probability"),
+        ({"robust_share": math.nan}, "robust_share=nan is not a probability"),
+        ({"robust_limit": 0.5}, "robust_limit=0.5 allows no plan"),
+        ({"robust_limit": math.nan}, "robust_limit=nan allows no plan"),
+    ],
+)
+def test_parameters_that_make_no_sense(parameters, text):
+    schema = plain(1)
+    problem = Problem(schema, straight(schema, [1], -1), actions=shifts("a", Absolute))
+    with pytest.raises(MethodError) as caught:
+        ActionSequences(**parameters).fit(problem)
+    assert text in str(caught.value) and "Hint:" in str(caught.value)
+
+
+def test_a_problem_without_actions():
+    schema = plain(1)
+    with pytest.raises(MethodError, match="actions") as caught:
+        ActionSequences().fit(Problem(schema, straight(schema, [1], -1)))
+    assert "Hint:" in str(caught.value)
+
+
+def test_the_gradient_score_needs_gradients():
+    schema = plain(1)
+    problem = Problem(
+        schema, wrap(lambda table: np.where(table["a"] > 1, 0.9, 0.1), schema), actions=shifts("a", Absolute)
+    )
+    with pytest.raises(MethodError, match="the gradient score needs a model that is Differentiable"):
+        ActionSequences(score="gradient").fit(problem)
+
+
+SMALL = Schema(
+    (
+        Number("a", 0, 10, decimals=3),
+        Number("age", 18, 80, step=1, moves="fixed"),
+        Category("job", ("none", "some")),
+        Ordinal("grade", ("low", "mid", "high")),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Action("X", Shift("age"), 1), "age"),
+        (lambda: Action("X", Set("a", 11), 1), "11"),
+        (lambda: Action("X", Set("job", "boss"), 1), "boss"),
+        (lambda: Action("X", Shift("wage"), 1), "wage"),
+        (lambda: Action("X", Shift("a"), -1), "below zero"),
+        (lambda: Action("X", Shift("a"), -1 * Absolute("a")), "below zero"),
+        (lambda: Action("X", Shift("a"), Constant(math.nan)), "nan"),
+        (lambda: Action("X", Shift("a"), Absolute("a", per=0)), "per"),
+        (lambda: Action("X", Shift("a"), math.inf), "inf"),
+        (lambda: Action("X", Shift("a"), 1, [new("a") > 10]), "nobody can take the action"),
+        (lambda: Action("X", Shift("a"), 1, [new("a") > 5, new("a") < 4]), "contradict each other"),
+        (lambda: Action("X", Shift("a"), 1, parameters=[Parameter("a", -1e400, 5)]), "inf"),
+        (lambda: Action("X", Shift("a"), 1, parameters=[Parameter("a", 0, math.nan)]), "nan"),
+        (lambda: Action("X", Shift("a"), 1, parameters=[Parameter("a", 2, 1)]), "above high"),
+        (
+            lambda: Action("X", Shift("a"), 1, parameters=[Parameter("a", -1e30, 5)]),
+            "not a finite number of ordinary size",
+        ),
+        (lambda: Action("X", Shift("a", by=1e400), 1), "inf"),
+        (lambda: Action("X", [], 1), "has no effect"),
+    ],
+)
+def test_actions_that_make_no_sense(make, text):
+    model = weighing("linear", SMALL, {"a": 1.0}, -0.9)
+    with pytest.raises(ActionError) as caught:
+        Problem(SMALL, model, actions=ActionSet((make(),)))
+    assert text in str(caught.value) and "Hint:" in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", [1e6, 1e15])
+def test_wide_limits_are_only_limits(limit):
+    schema = plain(2, 0, 10)
+    actions = ActionSet(
+        (
+            Action("A", Shift("a", by="x"), Absolute("a"), parameters=[Parameter("x", -limit, limit)]),
+            Action("B", Shift("b"), Squared("b", weight=1e-12)),
+        )
+    )
+    problem = Problem(schema, straight(schema, [1, 1], -15), actions=actions)
+    people = pd.DataFrame({"a": [1.0, 9.0], "b": [1.0, 1.0]})
+    for relaxation in ("projection", "exponential"):
+        answer = answered(problem, people, max_steps=2, relaxation=relaxation)
+        assert costs(answer).tolist() == pytest.approx([4, 0], abs=1e-5)
+        check_plans(problem, answer)
+
+
+@pytest.mark.parametrize("cell", [math.nan, math.inf, "much"])
+def test_people_who_cannot_be_read(cell):
+    schema = plain(1)
+    problem = Problem(schema, straight(schema, [1], -1), actions=shifts("a", Absolute))
+    with pytest.raises(ta.errors.SchemaError):
+        answered(problem, pd.DataFrame({"a": [0.0, cell]}, dtype=object))
