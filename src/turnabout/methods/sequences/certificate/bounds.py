@@ -9,6 +9,7 @@ from turnabout.methods.sequences.certificate.boxes import Hull
 from turnabout.methods.sequences.certificate.plane import MarginBound, Plane
 from turnabout.methods.sequences.certificate.trees import TreeBound
 from turnabout.models.base import Linear, Model, ReluNet, Trees
+from turnabout.models.forms import Layers
 from turnabout.typing import Tensor
 
 ERROR = 1e-10  # share of the terms of a sum that rounding may have cost
@@ -26,8 +27,8 @@ class NetBound:
     a net of one layer, for which the plane is the margin itself.
     """
 
-    def __init__(self, layers: tuple[tuple[Tensor, Tensor], ...], columns: Tensor, span: Tensor):
-        self.layers = layers
+    def __init__(self, layers: Layers, columns: Tensor, span: Tensor, noise: float = 0.0):
+        self.layers, self.noise = layers, noise
         weight, self.bias = layers[0]
         self.weight = weight
         self.first = weight[:, columns] / span  # (h, m), for states in units
@@ -63,7 +64,7 @@ class NetBound:
         top = top + (weight * base).sum(-1) + (tilt * hull.center).sum(-1) + (tilt.abs() * hull.slack).sum(-1)
         loose = (tilt.abs() * hull.slack).unsqueeze(-1) * hull.slope.abs()
         blame = blame + (loose / hull.slope.abs().sum(-1, keepdim=True).clamp(min=1e-300)).sum(1)
-        return Plane((tilt.unsqueeze(-1) * hull.slope).sum(1), top + ERROR * size, blame)
+        return Plane((tilt.unsqueeze(-1) * hull.slope).sum(1), top + ERROR * size + self.noise, blame)
 
     def inputs(self, base: Tensor, hull: Hull) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Bounds (B, h) of the inputs of every layer of units, and how much each parameter moves them (B, h, K)."""
@@ -77,6 +78,7 @@ class NetBound:
         ups, downs = first.clamp(min=0).T, first.clamp(max=0).T
         low = torch.maximum(center - spread, base + hull.low @ ups + hull.high @ downs)
         high = torch.minimum(center + spread, base + hull.high @ ups + hull.low @ downs)
+        low, high = low - ERROR * (1 + low.abs()), high + ERROR * (1 + high.abs())
         floor = torch.cat([slope, (center - slack).unsqueeze(-1)], -1).transpose(1, 2)  # (B, K+1, h)
         ceiling = torch.cat([slope, (center + slack).unsqueeze(-1)], -1).transpose(1, 2)
         out = [(low, high, slope.abs())]
@@ -108,14 +110,14 @@ def _lines(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return slope, lift, torch.where(mixed, (high > -low).to(low.dtype), on)
 
 
-def bound_for(model: Model, tables: StepTables, moving: Tensor) -> MarginBound | None:
-    """The bound that fits a model, None if there is none."""
+def bound_for(model: Model, tables: StepTables, moving: Tensor, noise: float = 0.0) -> MarginBound | None:
+    """The bound that fits a model, None if there is none; noise: how far below zero a margin still counts."""
     columns, span = tables.columns[moving], tables.span[moving]
     if isinstance(model, Linear):
         layers = ((model.weights.unsqueeze(0), model.weights.new_tensor([model.bias])),)
-        return NetBound(layers, columns, span)
+        return NetBound(layers, columns, span, noise)
     if isinstance(model, ReluNet):
-        return NetBound(model.layers, columns, span)
+        return NetBound(model.layers, columns, span, noise)
     if isinstance(model, Trees):
-        return TreeBound(model.forest, columns, span)
+        return TreeBound(model.forest, columns, span, noise)
     return None

@@ -8,6 +8,7 @@ from turnabout.methods.sequences.certificate.boxes import Price, Rows
 from turnabout.typing import Tensor
 
 ERROR = 1e-11  # share of the terms of a sum that rounding may have cost
+JUMP = 1 + 1e-9  # past the start of a z_k without a curved price it is at its end
 PAIRS, HALVINGS = 2, 10
 BROKEN = 1e-6  # share of its size by which a condition must be broken to be worth a look
 
@@ -33,18 +34,18 @@ def cheapest_in_box(price: Price, low: Tensor, high: Tensor, slope: Tensor, top:
 
     size = torch.where(alpha == 0, torch.inf, alpha.abs())
     ends = torch.stack([first, last], -1)
-    starts = (price.linear.unsqueeze(-1) + 2 * price.curved.unsqueeze(-1) * ends.abs()) / size.unsqueeze(-1)
-    lam = torch.cat([starts.flatten(1), price.linear / size], 1)  # (B, 3K) where some z_k starts or stops
-    lam = torch.cat([torch.zeros_like(lam[:, :1]), lam.clamp(max=1e30)], 1).sort(1).values
+    stops = (price.linear.unsqueeze(-1) + 2 * price.curved.unsqueeze(-1) * ends.abs()) / size.unsqueeze(-1)
+    starts = price.linear / size
+    lam = torch.cat([torch.zeros_like(starts[:, :1]), starts, JUMP * starts, stops.flatten(1)], 1)  # z_k starts, stops
+    lam = lam.clamp(max=1e30).sort(1).values
     z = _minimizers(price, alpha, first, last, lam)  # (B, N, K)
     value = (alpha.unsqueeze(1) * z).sum(-1) + beta.unsqueeze(1)  # rises with lam
     at = (value < 0).sum(1, keepdim=True).clamp(1, lam.shape[1] - 1)  # first lam that meets the condition
     a, b = value.gather(1, at - 1), value.gather(1, at)
-    share = torch.where(b > a, (-a / torch.where(b > a, b - a, 1.0)).clamp(0, 1), 1.0)
+    share = torch.where(b > a, (-a / torch.where(b > a, b - a, 1.0)).clamp(0, 1), (a < 0).to(a.dtype))
     tight = lam.gather(1, at - 1) + share * (lam.gather(1, at) - lam.gather(1, at - 1))
     lam = torch.cat([lam, tight], 1)
-    z_tight = _minimizers(price, alpha, first, last, tight)
-    z = torch.cat([z, z_tight], 1)
+    z = torch.cat([z, _minimizers(price, alpha, first, last, tight)], 1)
     linear, curved = price.linear.unsqueeze(1), price.curved.unsqueeze(1)
     own = linear * z.abs() + curved * z * z
     pull = lam.unsqueeze(-1) * alpha.unsqueeze(1) * z
@@ -54,9 +55,7 @@ def cheapest_in_box(price: Price, low: Tensor, high: Tensor, slope: Tensor, top:
 
     wide = at.unsqueeze(-1).expand(-1, 1, z.shape[-1])
     before, after = z.gather(1, wide - 1).squeeze(1), z.gather(1, wide).squeeze(1)
-    point = before + share * (after - before)
-    flat = (alpha.unsqueeze(1) * z_tight).sum(-1) + beta.unsqueeze(1) >= 0
-    point = torch.where(flat, z_tight.squeeze(1), point) + price.kink
+    point = before + share * (after - before) + price.kink  # the condition is just met
     return torch.where(reachable, bound, torch.inf), torch.minimum(torch.maximum(point, low), high)
 
 

@@ -162,8 +162,8 @@ class Program:
                     for unknown, share in unit.terms.items():
                         terms[unknown] = terms.get(unknown, 0.0) + w * share
                 lines.append(Line(terms, start))
-        self.sheet.between(lines[0], -TOLERANCE)
-        self.never = not lines[0].terms and lines[0].constant < 0
+        self.sheet.between(lines[0], -bound.noise - TOLERANCE)
+        self.never = not lines[0].terms and lines[0].constant < -bound.noise
 
     def _unit(self, h: Line, low: float, high: float) -> Line:
         """relu(h), (1)."""
@@ -220,7 +220,7 @@ class Program:
                     stack.append((below[node] if left[node] else above[node], way))
             self.sheet.between(whole, 1.0, 1.0)
         for lead in leads:
-            self.sheet.between(lead, -forest.tolerance - TOLERANCE)
+            self.sheet.between(lead, -bound.noise - TOLERANCE)
         self.never = False
 
     # -- the answer -------------------------------------------------------------------------------------------

@@ -22,10 +22,12 @@ class MarginBound(Protocol):
     """Bounds the margin of the end state of jobs.
 
     width : numbers held for each box, roughly.  units : how large an integer program for the model would be.
+    noise : how far below zero a margin still counts as accepted.
     """
 
     width: int
     units: int
+    noise: float
 
     def base(self, rest: Tensor) -> Tensor:
         """Rows (J, d) with their moving columns at zero units -> what is known of each job beforehand, (J, h)."""

@@ -81,6 +81,7 @@ def certify(
     *,
     engine: Engine = "auto",
     rounding: Tensor | None = None,
+    noise: float = 0.0,
     opaque: Collection[int] = (),
     batch: int | None = None,
     boxes: int | None = 200_000,
@@ -97,9 +98,10 @@ def certify(
     bound over boxes of parameters (`Search`) or by integer programs (`milp`).
 
     Conditions and reach are loosened by 1e-8 of their size and bounds lowered by 1e-9, far above rounding errors in
-    float64, so rounding cannot forge a proof; strict conditions are taken as closed. The grid on which people read
-    values is left out: printed plans are a part of those bounded here. The exception are columns that move together
-    with another (a ratio kept, a share followed) and are rounded for themselves: pass `rounding` to allow for that.
+    float64, so rounding cannot forge a proof. A strict condition is taken to hold by 1e-10 of its size, or, if it only
+    asks for a change (new age > old age), as closed. The grid on which people read values is left out: printed plans
+    are a part of those bounded here. The exception are columns that move together with another (a ratio kept, a share
+    followed) and are rounded for themselves: pass `rounding` to allow for that.
 
     Parameters
     ----------
@@ -111,6 +113,7 @@ def certify(
     time_limit : seconds for all people together.
     engine : "branch", "milp", or "auto": the former, then, for small models, the latter for whom it was not enough.
     rounding : (e,) half a step of the printed grid of each column, in units.
+    noise : how far below zero a margin may be that the model's owner still calls accepted.
     opaque : actions of which the tables do not tell the effect; words with them are bounded by zero.
     batch : boxes bounded at a time; chosen by the size of the model if not given.
     boxes : boxes allowed for each person, on average over those worked on together.
@@ -127,7 +130,8 @@ def certify(
         for a in opaque:
             hidden |= (words == a).any(1)
         question = Question(model, tables, kinds, x, lo, hi, words.shape[1])
-        proofs = _Proofs(question, upper, gap * INNER, engine, rounding)
+        bound = bound_for(model, tables, kinds.moving, noise)
+        proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
         for who in torch.arange(len(x), device=x.device).split(max(1, AT_ONCE // max(1, len(words)))):
             left = None if until is None else (until - time.monotonic()) * len(who) / (len(x) - int(who[0]))
             proofs.work(who, words[~hidden], left, batch, boxes)
@@ -145,9 +149,17 @@ def certify(
 class _Proofs:
     """The people worked through so far, and what was proved about them."""
 
-    def __init__(self, question: Question, upper: Tensor, gap: float, engine: Engine, rounding: Tensor | None):
-        self.question, self.upper, self.gap, self.engine, self.rounding = question, upper, gap, engine, rounding
-        self.bound = bound_for(question.model, question.tables, question.kinds.moving)
+    def __init__(
+        self,
+        question: Question,
+        bound: MarginBound | None,
+        upper: Tensor,
+        gap: float,
+        engine: Engine,
+        rounding: Tensor | None,
+    ):
+        self.question, self.bound, self.rounding = question, bound, rounding
+        self.upper, self.gap, self.engine = upper, gap, engine
         self.lower = torch.full_like(upper, torch.inf)
         self.complete = torch.zeros_like(upper, dtype=torch.bool)
         self.how = [""] * len(upper)

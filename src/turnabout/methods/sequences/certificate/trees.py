@@ -29,8 +29,8 @@ class TreeBound:
     columns, span : (m,) encoded columns that move, and units for each.
     """
 
-    def __init__(self, forest: Forest, columns: Tensor, span: Tensor):
-        self.forest = forest
+    def __init__(self, forest: Forest, columns: Tensor, span: Tensor, noise: float = 0.0):
+        self.forest, self.noise = forest, noise + forest.tolerance
         d = forest.sets.shape[1]
         eye = torch.eye(d, dtype=torch.float64, device=forest.cut.device)
         self.columns, self.span = columns, span
@@ -75,7 +75,7 @@ class TreeBound:
         reach = torch.einsum("cm,bmk->bck", self.effect, hull.slope).abs()
         share = reach / reach.sum(-1, keepdim=True).clamp(min=1e-300)
         blame = (count.unsqueeze(-1) * share).sum(1)
-        return Plane(torch.zeros_like(hull.slope[:, 0]), top + self.forest.tolerance + EDGE * (1 + top.abs()), blame)
+        return Plane(torch.zeros_like(hull.slope[:, 0]), top + self.noise + EDGE * (1 + top.abs()), blame)
 
     def _best(self, left: Tensor, right: Tensor, score: int) -> Tensor:
         """(B,) by (1)."""
