@@ -64,14 +64,15 @@ def plan_cells(answers: Answers, full: bool, device: str) -> list[Cell]:
     ]
     cells.append(Cell("adult.robust", "adult", SECONDS["robust"]["adult"], partial(slips.robust, answers, "adult", 0)))
     cells.append(Cell("adult.robust_curve", "adult", 20, partial(slips.curve, answers, "adult", slips.THETA)))
-    for name in DOMAINS:
-        run = partial(orders.replayed, answers, name, answers.people[name] if full else 1, 4 if full else 2)
-        cells.append(Cell(f"{name}.orders", name, SECONDS["orders"][name], run))
-        run = partial(orders.really_run, answers, name, 8 if full else 1, 4 if full else 1)
-        cells.append(Cell(f"{name}.really", name, SECONDS["really"][name], run))
     run = partial(proofs.certified, answers, "german", *((100, 1800.0) if full else (2, 10.0)))
     cells.append(Cell("german.proofs", "german", 300, run, proofs=True))
     cells.append(Cell("drawing", "drawing", 90, partial(drawing, full, device)))
+    for name in DOMAINS:
+        run = partial(orders.replayed, answers, name, answers.people[name] if full else 1, 4 if full else 2)
+        cells.append(Cell(f"{name}.orders", name, SECONDS["orders"][name], run))
+    for name in DOMAINS:
+        run = partial(orders.really_run, answers, name, 5 if full else 1, 4 if full else 1)
+        cells.append(Cell(f"{name}.really", name, SECONDS["really"][name], run))
     return cells
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.methods.sequences.toys import batch_of, crowd, fitted, plain, shifts, straight, tiny_net
 
@@ -86,6 +86,7 @@ def test_cheapest_of_one_parameter():
 
 
 @given(st.integers(0, 10_000))
+@example(159)  # nothing costs anything
 def test_convex_steps_are_the_cheapest_in_the_box(seed):
     rng = np.random.default_rng(seed)
     absolute, squared = rng.uniform(0, 2, 2) * rng.integers(0, 2, 2), rng.uniform(0.05, 2, 2) * rng.integers(0, 2, 2)
@@ -233,8 +234,10 @@ def test_shrinking_finds_the_boundary_without_gradients():
     assert float(kinks(batch, torch.zeros(1, 1, 1, dtype=F64))) == 4  # doing nothing is to set a to 4
     best = Best(tensor(90).reshape(1, 1, 1), tensor(86), tensor(70))
     shrink(batch, best, tensor(0.0))
-    assert float(best.r) == pytest.approx(20, abs=1e-5) and float(best.cost) == pytest.approx(16, abs=1e-5)
+    assert float(best.r) == pytest.approx(20, abs=2e-3) and float(best.cost) == pytest.approx(16, abs=2e-3)
     assert float(best.margin) >= 0
+    shrink(batch, best, tensor(0.0), 3)
+    assert float(best.cost) == pytest.approx(16, rel=2e-5)
     none = Best.none(tensor(90).reshape(1, 1, 1))
     shrink(batch, none, tensor(0.0))
     assert math.isinf(none.cost)  # nothing to shrink

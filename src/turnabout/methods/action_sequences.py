@@ -16,7 +16,7 @@ from turnabout.methods.sequences.batch import Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
 from turnabout.methods.sequences.decision import Decision
 from turnabout.methods.sequences.printable import Accept, printable, tightened
-from turnabout.methods.sequences.robust import DRAWS, Slips, harden
+from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
 from turnabout.methods.sequences.search import Score, Search
 from turnabout.methods.sequences.solve import Effort, Solver
 from turnabout.methods.sequences.words import Word, Words, as_tensor
@@ -262,11 +262,11 @@ class ActionSequences(Method):
         """Plans that bear slips; people for whom no sequence has one keep their ordinary plans."""
         assert self.robust is not None
         problem, ledger, device = self.problem_, search.ledger, x.device
-        size, few = plans.r.shape[3], 4 + self.run.options
+        size, few = plans.r.shape[3], 3 + self.run.options
         chosen = [(i, word) for i in range(len(x)) for word in search.ranked(i, padded=True)[:SLIPPED]]
-        slips = Slips(
-            self.robust, self.robust_share, draws_of(DRAWS, self.max_steps, size, self.run.rng("slips")).to(device)
-        )
+        # shares are counted over draws: aim beyond, so that what is asked for holds for other draws as well
+        aim = min(1.0, self.robust_share + spread(self.robust_share, DRAWS))
+        slips = Slips(self.robust, aim, draws_of(DRAWS, self.max_steps, size, self.run.rng("slips")).to(device))
         hard: list[dict[Word, tuple[float, Tensor]]] = [{} for _ in range(len(x))]
         if chosen:
             owner = torch.tensor([i for i, _ in chosen], dtype=torch.long, device=device)
@@ -286,12 +286,13 @@ class ActionSequences(Method):
             most = self.robust_limit * ledger.incumbent[i]
             ranked = [word for word in search.worthwhile(costs) if costs[word] <= most]
             firm_ones += [(i, word, mine[word][1]) for word in ranked[:few]]
-        check = draws_of(8 * DRAWS, self.max_steps, size, self.run.rng("check"))
+        check = draws_of(CHECKS, self.max_steps, size, self.run.rng("check"))
+        enough = min(1.0, self.robust_share + 3 * spread(self.robust_share, CHECKS))
         people = torch.tensor([i for i, _, _ in firm_ones], dtype=torch.long, device=device)
 
         def accept(at: Tensor, word: Tensor, parameters: Tensor) -> Tensor:
             kept = under_noise(problem, x[people[at]], word, parameters, self.robust or 0.0, check)
-            return kept.allowed >= self.robust_share
+            return kept.allowed >= enough
 
         firm = self._print(x, [(i, w) for i, w, _ in firm_ones], [r for _, _, r in firm_ones], accept)
         return self._merge_firm(x, plans, firm, slips.noise)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,13 @@ from turnabout.typing import Tensor
 ROUNDS = 8  # of raising the margin
 ROOM = (1.0, 0.8, 0.65)  # shares of theta by which parameters keep away from their limits
 STRETCHES = (0.0, 0.3, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 3.0, 5.0)  # in units of theta
-DRAWS = 128
+DRAWS = 256
+CHECKS = 2048  # fresh draws by which a plan is checked
+
+
+def spread(share: float, draws: int) -> float:
+    """Standard error of a share counted over so many draws."""
+    return math.sqrt(share * (1 - share) / draws)
 
 
 @dataclass(frozen=True)

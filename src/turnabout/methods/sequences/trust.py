@@ -65,7 +65,8 @@ def convex_step(price: Prices, up: Tensor, need: Tensor, low: Tensor, high: Tens
     # at the largest multiplier that matters every parameter with any say stands in its corner
     far = torch.maximum((low - price.kink).abs(), (high - price.kink).abs())
     most = (price.absolute + 2 * price.squared * far + price.cross.abs()) / up.abs().clamp(min=1e-300)
-    large = torch.where(up != 0, most, torch.zeros_like(most)).amax(1).clamp(1e-200, 1e200) * 1.01
+    # where moving is free, still enough to move
+    large = torch.where(up != 0, most, torch.zeros_like(most)).amax(1).clamp(1e-12, 1e200) * 1.01
     small = large * TINIEST
     for _ in range(HALVINGS):
         middle = (small * large).sqrt()
