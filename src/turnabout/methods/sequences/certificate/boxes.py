@@ -19,6 +19,8 @@ from turnabout.actions.steps import TINY
 from turnabout.methods.sequences.certificate.jobs import SLACK, Jobs
 from turnabout.typing import Tensor
 
+GRAIN = 1e-7  # share of a step by which a value may miss its grid
+
 
 @dataclass(frozen=True)
 class Hull:
@@ -101,10 +103,11 @@ def roll(jobs: Jobs, low: Tensor, high: Tensor) -> Rolled:
     alive = torch.ones(len(jobs), dtype=torch.bool, device=low.device)
     for t in range(jobs.steps):
         at = slice(t * jobs.parameters, (t + 1) * jobs.parameters)
-        old, hull = hull, _step(jobs, t, hull, low[:, at], high[:, at], middle[:, at], radius[:, at])
+        old, free = hull, _step(jobs, t, hull, low[:, at], high[:, at], middle[:, at], radius[:, at])
+        hull = _on_grid(jobs, t, free)
         states.append(hull)
         prices.append(_price(jobs, t, old, hull, low[:, at], high[:, at]))
-        rows.append(_rows(jobs, t, old, hull))
+        rows.append(_rows(jobs, t, old, free, hull))
         alive = alive & (hull.low <= hull.high).all(1) & (rows[-1].most >= 0).all(1)
     price = Price(
         jobs.constant + torch.stack([p.constant for p in prices]).sum(0),
@@ -205,6 +208,33 @@ def _step(jobs: Jobs, t: int, old: Hull, least: Tensor, most: Tensor, middle: Te
     return Hull(center, slope, slack, torch.maximum(low, center - spread), torch.minimum(high, center + spread))
 
 
+def _on_grid(jobs: Jobs, t: int, free: Hull) -> Hull:
+    """The hull of the values that step t can lead to, for columns on a grid: its multiples, or the person's own.
+
+    Where these are few, as in a box that leads to one of them only, they say more than the form does.
+    """
+    step = jobs.grid[:, t]
+    if not bool((step > 0).any()):
+        return free
+    unit = torch.where(step > 0, step, 1.0)
+    dust = GRAIN * unit + 1e-14 * jobs.start.abs()
+    low, high = torch.ceil((free.low - dust) / unit) * unit, torch.floor((free.high + dust) / unit) * unit
+    own = (jobs.start >= free.low - dust) & (jobs.start <= free.high + dust)
+    low, high = (
+        torch.where(own, torch.minimum(low, jobs.start), low),
+        torch.where(own, torch.maximum(high, jobs.start), high),
+    )
+    low, high = torch.where(step > 0, low, free.low), torch.where(step > 0, high, free.high)
+    few = (step > 0) & ((high - low) / 2 <= free.slack) & (low <= high)
+    return Hull(
+        torch.where(few, (low + high) / 2, free.center),
+        torch.where(few.unsqueeze(-1), 0.0, free.slope),
+        torch.where(few, (high - low) / 2, free.slack),
+        low,
+        high,
+    )
+
+
 # -- prices ---------------------------------------------------------------------------------------------------------
 
 
@@ -252,8 +282,8 @@ def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor
 # -- conditions -----------------------------------------------------------------------------------------------------
 
 
-def _rows(jobs: Jobs, t: int, old: Hull, new: Hull) -> Rows:
-    """Conditions, and the reach of the new state."""
+def _rows(jobs: Jobs, t: int, old: Hull, free: Hull, new: Hull) -> Rows:
+    """Conditions, and that the new state, whose form is that of `free`, is within reach and on its grid."""
     a, b, offset = jobs.of_old[:, t], jobs.of_new[:, t], jobs.offset[:, t]
     slope = a @ old.slope + b @ new.slope
     middle = (a @ old.center.unsqueeze(-1) + b @ new.center.unsqueeze(-1)).squeeze(-1) + offset
@@ -265,8 +295,10 @@ def _rows(jobs: Jobs, t: int, old: Hull, new: Hull) -> Rows:
     least = torch.maximum(middle - spread, offset + ends.amin(0).sum(-1) + ends_new.amin(0).sum(-1))
     parts = [Rows(slope, middle + slack, most, least)]
     loose = SLACK * (1.0 + torch.maximum(jobs.lo.abs(), jobs.hi.abs()).nan_to_num(posinf=0.0))
-    for sign, end in ((1.0, jobs.lo - loose), (-1.0, jobs.hi + loose)):
-        top = sign * (new.center - end) + new.slack
-        inside = sign * ((new.low if sign > 0 else new.high) - end)
-        parts.append(Rows(sign * new.slope, top, torch.full_like(top, torch.inf), inside))
+    gridded = jobs.grid[:, t] > 0
+    spread = free.slope.abs().sum(-1) + free.slack
+    for sign, end, last in ((1.0, jobs.lo - loose, new.low), (-1.0, jobs.hi + loose, new.high)):
+        end = torch.where(gridded, last - sign * 1e-12 * (1 + last.abs()), end)
+        value = sign * (free.center - end)
+        parts.append(Rows(sign * free.slope, value + free.slack, value + spread, value - spread))
     return Rows.join(parts)

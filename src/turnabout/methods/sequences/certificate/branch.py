@@ -68,6 +68,7 @@ class Search:
         self.upper = upper
         self.found = Found.none(question, len(upper))
         self.dropped = torch.full_like(upper, torch.inf)  # least bound of boxes that need no more splitting
+        self.rounded = torch.full_like(upper, torch.inf)  # cost of plans that rounding may make accepted
         self.boxes = self.rounds = 0
 
     @property
@@ -78,7 +79,7 @@ class Search:
     @property
     def target(self) -> Tensor:
         """(n,) a box with this bound is dropped."""
-        return self.known * (1 - self.gap)
+        return torch.minimum(self.known, self.rounded) * (1 - self.gap)
 
     def run(
         self, jobs: Jobs, base: Tensor, low: Tensor, high: Tensor, until: float | None = None, boxes: int | None = None
@@ -164,6 +165,18 @@ class Search:
             inner = torch.minimum(torch.maximum(moved, low), high)
             some = jobs.pick(torch.cat([rows, rows]))
             self.question.try_out(some, torch.cat([inner, (low + high) / 2]), self.found)
+            if self.question.grid is None and bool((jobs.rounding > 0).any()):
+                self._round(jobs.pick(rows), inner)
+
+    def _round(self, jobs: Jobs, point: Tensor) -> None:
+        """Keep the price of points (B, K) that would be accepted if coupled columns were rounded in their favor.
+
+        No plan need have it, but no bound can be raised above it: there is nothing to gain from smaller boxes.
+        """
+        rolled = roll(jobs, point, point)
+        top = self.bound.plane(self.bound.base(self.question.rest(jobs)), rolled.end).top
+        cost = torch.where(rolled.alive & (top >= 0), rolled.price.at(point), torch.inf)
+        self.rounded.scatter_reduce_(0, jobs.person, cost, "amin")
 
 
 def _over_part(rows: Rows, pool: Pool, low: Tensor, high: Tensor) -> Rows:

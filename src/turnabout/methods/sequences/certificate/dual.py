@@ -8,7 +8,7 @@ from turnabout.methods.sequences.certificate.boxes import Price, Rows
 from turnabout.typing import Tensor
 
 ERROR = 1e-11  # share of the terms of a sum that rounding may have cost
-JUMP = 1 + 1e-9  # past the start of a z_k without a curved price it is at its end
+JUMP = 1 + 1e-9  # just before and after the start of a z_k: without a curved price it goes to its end at once
 PAIRS, HALVINGS = 2, 10
 BROKEN = 1e-6  # share of its size by which a condition must be broken to be worth a look
 
@@ -29,15 +29,14 @@ def cheapest_in_box(price: Price, low: Tensor, high: Tensor, slope: Tensor, top:
     alpha = torch.where(radius > 0, slope / torch.where(radius > 0, radius, 1.0), 0.0)
     first, last = low - price.kink, high - price.kink
     beta = top - (alpha * (first + last) / 2).sum(-1)
-    best = torch.where(alpha > 0, last, first)
-    reachable = (alpha * best).sum(-1) + beta >= 0
+    reachable = slope.abs().sum(-1) + top >= 0
 
     size = torch.where(alpha == 0, torch.inf, alpha.abs())
     ends = torch.stack([first, last], -1)
     stops = (price.linear.unsqueeze(-1) + 2 * price.curved.unsqueeze(-1) * ends.abs()) / size.unsqueeze(-1)
     starts = price.linear / size
-    lam = torch.cat([torch.zeros_like(starts[:, :1]), starts, JUMP * starts, stops.flatten(1)], 1)  # z_k starts, stops
-    lam = lam.clamp(max=1e30).sort(1).values
+    turns = torch.cat([torch.zeros_like(starts[:, :1]), starts / JUMP, starts * JUMP, stops.flatten(1)], 1)
+    lam = turns.clamp(max=1e30).sort(1).values  # where some z_k starts or stops
     z = _minimizers(price, alpha, first, last, lam)  # (B, N, K)
     value = (alpha.unsqueeze(1) * z).sum(-1) + beta.unsqueeze(1)  # rises with lam
     at = (value < 0).sum(1, keepdim=True).clamp(1, lam.shape[1] - 1)  # first lam that meets the condition

@@ -30,7 +30,9 @@ class Kinds:
     moving : (m,) their columns.  lead : (A+1,) the column a scaling's parameter moves, -1 for other actions.
     dial : (A+1,) its parameter.  scaled : (A+1, m) columns multiplied by u.
     own : (A+1, P, m) columns that move by gain * parameter and nothing else.
+    leading : (A+1, P, m) the column that shows a parameter's size.
     coupled : (A+1, m) columns that take a share of a parameter whose size another column shows.
+    written : (A+1, m) columns that may change.
     """
 
     moving: Tensor
@@ -38,7 +40,9 @@ class Kinds:
     dial: Tensor
     scaled: Tensor
     own: Tensor
+    leading: Tensor
     coupled: Tensor
+    written: Tensor
 
     @classmethod
     def of(cls, tables: StepTables) -> Kinds:
@@ -67,7 +71,8 @@ class Kinds:
         own = shown & (plain & (count == 1)).unsqueeze(1)
         leading = _first(shown & priced.unsqueeze(1), shown)
         coupled = led | (shown & ~leading).any(1)
-        return cls(moving, lead, dial, scaled, own, coupled)
+        written = led | shown.any(1) | ~plain
+        return cls(moving, lead, dial, scaled, own, leading, coupled, written)
 
 
 def _first(wanted: Tensor, else_: Tensor) -> Tensor:
@@ -95,7 +100,8 @@ class Jobs:
     """J jobs of T steps with P parameters over the m moving columns; all other columns are folded into constants.
 
     `scales` (J, T) says which steps are taken as scalings; `rounding` (J, T, m) how far a printed value may lie from
-    the exact one in columns that are coupled; `fixed` (J, e) the end state, right in the columns that do not move.
+    the exact one in columns that are coupled; `grid` (J, T, m) the distance between the values that a step may lead
+    to, 0 for any; `fixed` (J, e) the end state, right in the columns that do not move.
     """
 
     person: Tensor  # (J,)
@@ -123,6 +129,7 @@ class Jobs:
     scaled: Tensor  # (J, T, m)
     own: Tensor  # (J, T, P, m)
     rounding: Tensor  # (J, T, m)
+    grid: Tensor
     scales: Tensor  # (J, T) bool
 
     def __len__(self) -> int:
@@ -165,19 +172,61 @@ def make_jobs(
     lo: Tensor,
     hi: Tensor,
     rounding: Tensor | None = None,
+    grid: Tensor | None = None,
 ) -> tuple[Jobs, Tensor]:
     """Words (J, T) for people (J,) -> jobs, and (J,) False where a guard or the reach of a constant column fails.
 
-    start, lo, hi (n, e) are in units; rounding (e,) is half a step of the grid that a person would read.
+    start, lo, hi (n, e) are in units; grid (e,) is the distance between values that a person would read, to which
+    all columns are held that a step writes; rounding (e,) loosens only those that are coupled.
     """
+    if grid is not None:
+        rounding = 0.5 * grid
     line = torch.where(words >= 0, words, torch.full_like(words, tables.actions))
     columns = kinds.moving
-    rest = torch.ones(start.shape[1], dtype=torch.bool, device=start.device)
-    rest[columns] = False
-    state, low, high = start[person], lo[person][:, rest], hi[person][:, rest]
+    fixed, constant, offset, possible = _fold(tables, columns, line, start[person], lo[person], hi[person])
+    place = torch.full((start.shape[1],), 0, device=start.device)
+    place[columns] = torch.arange(len(columns), device=start.device)
+    used = tables.used[line]
+    jobs = Jobs(
+        person=person,
+        words=words,
+        start=start[person][:, columns],
+        lo=lo[person][:, columns],
+        hi=hi[person][:, columns],
+        fixed=fixed,
+        constant=constant,
+        **{
+            name: getattr(tables, name)[..., columns][line]
+            for name in ("keep", "add", "absolute", "absolute_relative", "squared", "squared_relative")
+        },
+        gain=gains(tables)[..., columns][line],
+        leader=place[tables.leader[:, columns]][line],
+        of_old=tables.of_old[..., columns][line],
+        of_new=tables.of_new[..., columns][line],
+        offset=offset,
+        low=torch.where(used, tables.low[line], 0.0),
+        high=torch.where(used, tables.high[line], 0.0),
+        lead=kinds.lead[line],
+        dial=kinds.dial[line],
+        scaled=kinds.scaled[line],
+        own=kinds.own[line],
+        rounding=kinds.coupled[line] * (0.0 if rounding is None else rounding[columns]),
+        grid=kinds.written[line] * (0.0 if grid is None else grid[columns]),
+        scales=torch.zeros_like(line, dtype=torch.bool),
+    )
+    return jobs, possible
+
+
+def _fold(
+    tables: StepTables, moving: Tensor, line: Tensor, state: Tensor, lo: Tensor, hi: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What the columns that do not move come to: end states (J, e), cost (J,), offsets (J, T, C), all possible (J,)."""
+    rest = torch.ones(state.shape[1], dtype=torch.bool, device=state.device)
+    rest[moving] = False
+    low, high = lo[:, rest], hi[:, rest]
     free = SLACK * (1.0 + torch.maximum(low.abs(), high.abs()).nan_to_num(posinf=0.0))
-    constant = torch.zeros(len(line), dtype=start.dtype, device=start.device)
-    possible = torch.ones(len(line), dtype=torch.bool, device=start.device)
+    constant = torch.zeros(len(line), dtype=state.dtype, device=state.device)
+    possible = torch.ones(len(line), dtype=torch.bool, device=state.device)
     offsets = []
     for t in range(line.shape[1]):
         a, old = line[:, t], state
@@ -191,33 +240,4 @@ def make_jobs(
         known = (tables.of_old[a][..., rest] * before.unsqueeze(1)).sum(-1)
         known += (tables.of_new[a][..., rest] * after.unsqueeze(1)).sum(-1)
         offsets.append(known + tables.offset[a] + loosening(tables)[a])
-    place = torch.full((start.shape[1],), 0, device=start.device)
-    place[columns] = torch.arange(len(columns), device=start.device)
-    used = tables.used[line]
-    jobs = Jobs(
-        person=person,
-        words=words,
-        start=start[person][:, columns],
-        lo=lo[person][:, columns],
-        hi=hi[person][:, columns],
-        fixed=state,
-        constant=constant,
-        **{
-            name: getattr(tables, name)[..., columns][line]
-            for name in ("keep", "add", "absolute", "absolute_relative", "squared", "squared_relative")
-        },
-        gain=gains(tables)[..., columns][line],
-        leader=place[tables.leader[:, columns]][line],
-        of_old=tables.of_old[..., columns][line],
-        of_new=tables.of_new[..., columns][line],
-        offset=torch.stack(offsets, 1),
-        low=torch.where(used, tables.low[line], 0.0),
-        high=torch.where(used, tables.high[line], 0.0),
-        lead=kinds.lead[line],
-        dial=kinds.dial[line],
-        scaled=kinds.scaled[line],
-        own=kinds.own[line],
-        rounding=kinds.coupled[line] * (0.0 if rounding is None else rounding[columns]),
-        scales=torch.zeros_like(line, dtype=torch.bool),
-    )
-    return jobs, possible
+    return state, constant, torch.stack(offsets, 1), possible

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from dataclasses import dataclass
 from itertools import count
@@ -24,6 +25,7 @@ TANGENTS = 33
 TOLERANCE = 1e-6  # the solver's own, by which its bounds are lowered
 SCALE = 100.0  # of the objective at the cost known, so that absolute tolerances are small beside it
 ROUNDS = 3
+COARSE = 200  # values of a column that are told apart, at most
 NUDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
@@ -73,6 +75,7 @@ class Program:
             for j, leader in enumerate(jobs.leader[0, t].tolist()):
                 if leader != j and not self._turned(t, j):
                     new[j] = self._follower(old, new, j, leader, hull)
+            new = [self._printed(line, t, j, hull) for j, line in enumerate(new)]
             for j, line in enumerate(new):
                 sheet.between(line, float(hull.low[0, j]), float(hull.high[0, j]))
             for c, offset in enumerate(jobs.offset[0, t].tolist()):
@@ -95,7 +98,17 @@ class Program:
             line = old[j] * float(jobs.keep[0, t, j]) + float(jobs.add[0, t, j])
             for q, gain in enumerate(jobs.gain[0, t, :, j].tolist()):
                 line = line + self.theta[t * p + q] * gain
-        rounding = float(jobs.rounding[0, t, j])
+        return line
+
+    def _printed(self, line: Line, t: int, j: int, hull: Hull) -> Line:
+        """A column after step t as it is printed: on its grid, if that is coarse; else as far off as rounding goes."""
+        rounding, step = float(self.jobs.rounding[0, t, j]), float(self.jobs.grid[0, t, j])
+        start, low, high = float(self.jobs.start[0, j]), float(hull.low[0, j]), float(hull.high[0, j])
+        free = bool(line.terms) or rounding > 0
+        if step > 0 and free and high - low <= COARSE * step and abs(start / step - round(start / step)) < 1e-6:
+            count = self.sheet.unknown(math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6), whole=True)
+            self.sheet.between(line - count * step, -rounding, rounding)
+            return count * step
         return line + self.sheet.unknown(-rounding, rounding) if rounding > 0 else line
 
     def _product(self, old: Line, k: int, t: int, j: int, hull: Hull) -> Line:
@@ -251,51 +264,76 @@ class Program:
         return Answer(max(0.0, bound), np.array([line.at(result.x) for line in self.theta]), error)
 
 
-def solve_jobs(
-    question: Question,
-    bound: MarginBound,
-    jobs: Jobs,
-    low: Tensor,
-    high: Tensor,
-    upper: Tensor,
-    gap: float,
-    found: Found,
-    until: float | None,
-    most: int,
-) -> tuple[Tensor, Tensor, int]:
-    """Bounds (n,), whether they are complete (n,), and how many programs were solved; plans met go to `found`.
+class Programs:
+    """Bounds for many jobs, one after the other; a box whose program leaves a gap is split and both halves are asked.
 
-    No word gets more than `most` programs.
+    Parameters
+    ----------
+    question, bound : the people, and the model's bound.
+    upper : (n,) cost of the cheapest plans known.
+    gap : relative distance at which a box is done.
+    found : where plans that programs propose are kept, if they hold.
+    until : when to stop, on the monotonic clock.
+    most : programs for each job, at most.
     """
-    lower, done = torch.full_like(upper, torch.inf), torch.ones_like(upper, dtype=torch.bool)
-    base = bound.base(question.rest(jobs))
-    solved, turn = 0, count()
-    for j in range(len(jobs)):
-        one, person = jobs.pick(torch.tensor([j])), int(jobs.person[j])
-        root = (high - low)[j].numpy()
-        heap = [(float(one.constant[0]), next(turn), low[j : j + 1], high[j : j + 1])]
-        last = solved + most
+
+    def __init__(
+        self,
+        question: Question,
+        bound: MarginBound,
+        upper: Tensor,
+        gap: float,
+        found: Found,
+        until: float | None,
+        most: int,
+    ):
+        self.question, self.bound, self.found = question, bound, found
+        self.upper, self.gap, self.until, self.most = upper, gap, until, most
+        self.lower = torch.full_like(upper, torch.inf)
+        self.done = torch.ones_like(upper, dtype=torch.bool)
+        self.rounded = torch.full_like(upper, torch.inf)  # cost of plans that only rounding makes accepted
+        self.solved, self._turn = 0, count()
+
+    def run(self, jobs: Jobs, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds (n,) over the jobs' boxes (J, K), and whether the proofs are complete (n,)."""
+        base = self.bound.base(self.question.rest(jobs))
+        for j in range(len(jobs)):
+            row = slice(j, j + 1)
+            self._solve(jobs.pick(torch.tensor([j])), low[row], high[row], base[row])
+        return torch.minimum(self.lower, torch.minimum(self.upper, self.found.cost)), self.done
+
+    def _known(self, person: int) -> float:
+        return min(float(self.upper[person]), float(self.found.cost[person]))
+
+    def _solve(self, job: Jobs, low: Tensor, high: Tensor, base: Tensor) -> None:
+        person, root, last = int(job.person[0]), (high - low)[0].numpy(), self.solved + self.most
+        heap = [(float(job.constant[0]), next(self._turn), low, high)]
         while heap:
-            known = min(float(upper[person]), float(found.cost[person]))
             least, _, a, b = heapq.heappop(heap)
-            if least >= known * (1 - gap) or solved >= last or (until is not None and time.monotonic() > until):
-                done[person] &= least >= known * (1 - gap)
-                lower[person] = torch.minimum(lower[person], lower.new_tensor(least))
+            known = self._known(person)
+            proved = least >= min(known, float(self.rounded[person])) * (1 - self.gap)
+            late = self.until is not None and time.monotonic() > self.until
+            if proved or late or self.solved >= last:
+                self.done[person] &= proved
+                self.lower[person] = min(float(self.lower[person]), least)
                 continue
-            a, b, program = _pose(one, a, b, known, bound, base[j : j + 1])
+            a, b, program = _pose(job, a, b, known, self.bound, base)
             if program is None:
                 continue
-            left = 1e9 if until is None else until - time.monotonic()
-            answer = program.solve(known, gap, left)
-            solved += 1
+            left = 1e9 if self.until is None else self.until - time.monotonic()
+            answer = program.solve(known, self.gap, left)
+            self.solved += 1
             least = max(least, answer.bound)
             if answer.theta is not None:
-                points = _nearby(torch.from_numpy(answer.theta).to(a), a, b, program, bound, base[j : j + 1])
-                question.try_out(one.pick(torch.zeros(len(points), dtype=torch.long)), points, found)
+                points = _nearby(torch.from_numpy(answer.theta).to(a), a, b, program, self.bound, base)
+                self.question.try_out(job.pick(torch.zeros(len(points), dtype=torch.long)), points, self.found)
+                loose = self.question.grid is None and bool((job.rounding > 0).any())
+                if loose and answer.error.max() < TOLERANCE:
+                    cost = program.rolled.price.at(points[:1])
+                    self.rounded[person] = torch.minimum(self.rounded[person], cost[0])
             if np.isfinite(least):
                 for part in _halves(a, b, answer, root):
-                    heapq.heappush(heap, (least, next(turn), *part))
-    return torch.minimum(lower, torch.minimum(upper, found.cost)), done, solved
+                    heapq.heappush(heap, (least, next(self._turn), *part))
 
 
 def _pose(

@@ -1,4 +1,13 @@
-"""Certificates: how cheap any plan over some words can be, proved."""
+"""Certificates: how cheap any plan over some words can be, proved.
+
+Conditions and reach are loosened by 1e-8 of their size and bounds lowered by 1e-9, far above rounding errors in
+float64, so rounding cannot forge a proof. A strict condition is taken to hold by 1e-10 of its size, or, if it only asks
+for a change (new age > old age), as closed.
+
+Without a grid plans may use any value. Printed plans are among them, except for columns that move together with another
+one (a ratio kept, a share followed) and are rounded for themselves: such a plan can be cheaper than every exact one.
+Pass the grid for bounds on printed plans, or at least the rounding.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +90,7 @@ def certify(
     *,
     engine: Engine = "auto",
     rounding: Tensor | None = None,
+    grid: Tensor | None = None,
     noise: float = 0.0,
     opaque: Collection[int] = (),
     batch: int | None = None,
@@ -97,12 +107,6 @@ def certify(
     by constants, whose guards fail, or that another word covers (`Reduction`). What remains is bounded by branch and
     bound over boxes of parameters (`Search`) or by integer programs (`milp`).
 
-    Conditions and reach are loosened by 1e-8 of their size and bounds lowered by 1e-9, far above rounding errors in
-    float64, so rounding cannot forge a proof. A strict condition is taken to hold by 1e-10 of its size, or, if it only
-    asks for a change (new age > old age), as closed. The grid on which people read values is left out: printed plans
-    are a part of those bounded here. The exception are columns that move together with another (a ratio kept, a share
-    followed) and are rounded for themselves: pass `rounding` to allow for that.
-
     Parameters
     ----------
     model : linear, ReLU net or tree ensemble; about others only costs and conditions are used.
@@ -112,7 +116,9 @@ def certify(
     gap : relative distance between bound and known cost to aim for.
     time_limit : seconds for all people together.
     engine : "branch", "milp", or "auto": the former, then, for small models, the latter for whom it was not enough.
-    rounding : (e,) half a step of the printed grid of each column, in units.
+    rounding : (e,) how far a printed value may lie from the exact one, in units; for coupled columns.
+    grid : (e,) distance between printed values, in units: a step leads to a multiple of it, or to the value a person
+        has; coupled columns to the nearest one. 0 for any value.
     noise : how far below zero a margin may be that the model's owner still calls accepted.
     opaque : actions of which the tables do not tell the effect; words with them are bounded by zero.
     batch : boxes bounded at a time; chosen by the size of the model if not given.
@@ -126,10 +132,8 @@ def certify(
         tables = rewritten.tables
         kinds, start = Kinds.of(tables), tables.units(x)
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
-        hidden = torch.zeros(len(words), dtype=torch.bool, device=words.device)
-        for a in opaque:
-            hidden |= (words == a).any(1)
-        question = Question(model, tables, kinds, x, lo, hi, words.shape[1])
+        hidden = torch.isin(words, words.new_tensor(list(opaque))).any(1)
+        question = Question(model, tables, kinds, x, lo, hi, words.shape[1], grid)
         bound = bound_for(model, tables, kinds.moving, noise)
         proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
         for who in torch.arange(len(x), device=x.device).split(max(1, AT_ONCE // max(1, len(words)))):
@@ -138,12 +142,9 @@ def certify(
         if bool(hidden.any()):
             proofs.lower.clamp_(max=0.0)
             proofs.complete[:] = False
-        found = proofs.found
-        question.tidy(found)
-        found.r = rewritten.as_declared(start, found.words, found.r)
-    lower = torch.where(torch.isinf(proofs.lower), proofs.lower, proofs.lower * (1 - SAFE))
-    seconds = time.monotonic() - began
-    return Certificates(lower, proofs.how, proofs.complete, found.cost, found.words, found.r, proofs.boxes, seconds)
+        question.tidy(proofs.found)
+        proofs.found.r = rewritten.as_declared(start, proofs.found.words, proofs.found.r)
+    return proofs.certificates(time.monotonic() - began)
 
 
 class _Proofs:
@@ -171,10 +172,19 @@ class _Proofs:
         """(n,) cost of the cheapest plan known by now."""
         return torch.minimum(self.upper, self.found.cost)
 
+    def certificates(self, seconds: float) -> Certificates:
+        """What is proved by now."""
+        lower = torch.where(torch.isinf(self.lower), self.lower, self.lower * (1 - SAFE))
+        found = self.found
+        return Certificates(lower, self.how, self.complete, found.cost, found.words, found.r, self.boxes, seconds)
+
     def work(self, who: Tensor, words: Tensor, seconds: float | None, batch: int | None, boxes: int | None) -> None:
         """Prove what can be about some people."""
         began, question = time.monotonic(), self.question
-        reduction = Reduction(question.tables, question.kinds, words, question.start, question.lo, question.hi)
+        steps = self.rounding if question.grid is None else question.grid
+        rounded = None if steps is None else steps > 0
+        parts = question.tables, question.kinds, words, question.start, question.lo, question.hi
+        reduction = Reduction(*parts, rounded)
         work = self._prepare(who, words, reduction)
         lost = torch.isinf(self.known[who])
         if bool(lost.any()) and len(work.jobs):
@@ -210,13 +220,13 @@ class _Proofs:
         self._write(who, lower, done, "closed form" if straight else "branch and bound", work)
 
     def _programs(self, who: Tensor, work: Work, until: float | None) -> None:
-        from turnabout.methods.sequences.certificate.milp import solve_jobs
+        from turnabout.methods.sequences.certificate.milp import Programs
 
         assert self.bound is not None
         rows = torch.isin(work.jobs.person, who).nonzero().squeeze(1)
-        parts = work.jobs.pick(rows), work.low[rows], work.high[rows], self.known, self.gap, self.found, until
-        lower, done, solved = solve_jobs(self.question, self.bound, *parts, PROGRAMS)
-        self.boxes += solved
+        programs = Programs(self.question, self.bound, self.known, self.gap, self.found, until, PROGRAMS)
+        lower, done = programs.run(work.jobs.pick(rows), work.low[rows], work.high[rows])
+        self.boxes += programs.solved
         better = who[(lower > self.lower)[who] | done[who]] if self.engine == "auto" else who
         self._write(better, lower, done, "integer programs", work)
 
@@ -237,6 +247,7 @@ class _Proofs:
             question.lo,
             question.hi,
             self.rounding,
+            question.grid,
         )
         jobs = jobs.pick((possible & (jobs.constant < known[jobs.person])).nonzero().squeeze(1))
         jobs, low, high, alive, bounded = root_boxes(jobs, known[jobs.person])
@@ -250,8 +261,9 @@ class _Proofs:
 
     def _write(self, who: Tensor, lower: Tensor, done: Tensor, how: str, work: Work) -> None:
         """Keep the bounds (n,) of the people in question."""
-        self.lower[who] = torch.minimum(lower, work.loose)[who]
-        self.complete[who] = (done & (work.loose >= self._target))[who]
+        lower = torch.minimum(lower, work.loose)
+        self.lower[who] = lower[who]
+        self.complete[who] = (done & (lower >= self._target))[who]
         for i in who.tolist():
             self.how[i] = how
 

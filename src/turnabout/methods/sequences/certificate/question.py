@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
-from turnabout.actions.steps import StepTables
+from turnabout.actions.steps import Affine, StepTables
 from turnabout.methods.sequences.certificate.jobs import STRICT, Jobs, Kinds, loosening
 from turnabout.models.base import Model
 from turnabout.typing import Tensor
 
 CLOSED = 1e-9  # conditions may be broken by this share of their size, if they are not strict
+Choice: TypeAlias = Callable[[int, Tensor], Tensor]
 IDLE = 1e-6  # a parameter smaller than this share of its natural size moves nothing
 
 
@@ -50,7 +53,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Question:
-    """The model, the actions, people's rows (n, d), the reach of their states (n, e), and the length of words."""
+    """The model, the actions, people's rows (n, d), the reach of their states (n, e), and the length of words.
+
+    grid : (e,) or None: the distance between values that a step may lead to.
+    """
 
     model: Model
     tables: StepTables
@@ -59,6 +65,7 @@ class Question:
     lo: Tensor
     hi: Tensor
     steps: int
+    grid: Tensor | None = None
 
     @property
     def start(self) -> Tensor:
@@ -76,44 +83,67 @@ class Question:
         first = (idle | (found.words < 0)).to(torch.int8).argsort(dim=1, stable=True)
         words = torch.where(idle, -1, found.words).gather(1, first)
         r = torch.where((words < 0).unsqueeze(-1), 0.0, found.r.gather(1, first.unsqueeze(-1).expand_as(found.r)))
-        path = self.tables.script(words).roll(self.start, r)
-        least = torch.where(loosening(self.tables) < 0, 0.0, -CLOSED)[
-            torch.where(words >= 0, words, self.tables.actions)
-        ]
-        cost = path.cost.sum(1)
-        better = (path.slack >= least).all(-1).all(-1) & (cost <= found.cost) & idle.any(1)
-        better &= self.model.margin(self.tables.encoded(self.x, path.end)) >= 0
-        found.cost[better], found.words[better], found.r[better] = cost[better], words[better], r[better]
+        everybody = torch.arange(len(words), device=words.device)
+        cost, taken = self._walk(everybody, words, lambda t, state: r[:, t])
+        better = (cost <= found.cost) & idle.any(1)
+        found.cost[better], found.words[better], found.r[better] = cost[better], words[better], taken[better]
 
     def try_out(self, jobs: Jobs, theta: Tensor, found: Found | None = None) -> tuple[Tensor, Tensor]:
         """Plans at theta (B, K): their cost (B,), inf where not allowed or not accepted, and their r (B, T, P).
 
         A step may be idle, whatever change its conditions ask for.
         """
-        script = self.tables.script(jobs.words)
         theta = theta.reshape(len(jobs), jobs.steps, -1)
-        x = self.x[jobs.person]
-        state, lo, hi = self.tables.units(x), self.lo[jobs.person], self.hi[jobs.person]
-        loose = CLOSED * (1 + torch.maximum(lo.abs(), hi.abs()).nan_to_num(posinf=0.0))
-        least = torch.where(loosening(self.tables) < 0, 0.5 * STRICT, -CLOSED)[script.line]
-        cost = torch.zeros_like(jobs.constant)
-        allowed = torch.ones_like(cost, dtype=torch.bool)
-        taken = []
-        for t in range(jobs.steps):
+
+        def choose(t: int, state: Tensor) -> Tensor:
             lead, dial = jobs.lead[:, t, None].clamp(min=0), jobs.dial[:, t, None]
             gain = jobs.gain[:, t].sum(1).gather(1, lead)
             own = state[:, self.kinds.moving].gather(1, lead)
             shift = own * (theta[:, t].gather(1, dial) - 1) / torch.where(gain == 0, 1.0, gain)  # (1) of Kinds
             turned = torch.zeros_like(theta[:, t]).scatter(1, dial, shift)
-            r = torch.where(jobs.scales[:, t, None], turned, theta[:, t])
-            new = script.affine(t, state).at(r)
+            return torch.where(jobs.scales[:, t, None], turned, theta[:, t])
+
+        cost, r = self._walk(jobs.person, jobs.words, choose)
+        if found is not None:
+            found.update(jobs.person, cost, jobs.words, r)
+        return cost, r
+
+    def _walk(self, person: Tensor, words: Tensor, choose: Choice) -> tuple[Tensor, Tensor]:
+        """Cost (B,) and parameters (B, T, P) of the plans whose r (B, P) `choose` gives at each step and state."""
+        script = self.tables.script(words)
+        x = self.x[person]
+        state, lo, hi = self.tables.units(x), self.lo[person], self.hi[person]
+        loose = CLOSED * (1 + torch.maximum(lo.abs(), hi.abs()).nan_to_num(posinf=0.0))
+        least = torch.where(loosening(self.tables) < 0, 0.5 * STRICT, -CLOSED)[script.line]
+        cost, taken = torch.zeros_like(x[:, 0]), []
+        allowed = torch.ones_like(cost, dtype=torch.bool)
+        for t in range(words.shape[1]):
+            step, r = script.affine(t, state), choose(t, state)
+            new = step.at(r)
+            if self.grid is not None:
+                r, new = self._print(script.line[t], step, state, r)
             cost = cost + script.price(t, state, new)
             allowed &= (script.slack(t, state, new) >= least[t]).all(1)
             allowed &= ((new >= lo - loose) & (new <= hi + loose)).all(1)
             state = new
             taken.append(r)
         allowed &= self.model.margin(self.tables.encoded(x, state)) >= 0
-        cost, r = torch.where(allowed, cost, torch.inf), torch.stack(taken, 1)
-        if found is not None:
-            found.update(jobs.person, cost, jobs.words, r)
-        return cost, r
+        return torch.where(allowed, cost, torch.inf), torch.stack(taken, 1)
+
+    def _print(self, line: Tensor, step: Affine, old: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        """One step on the grid: the parameters (B, P) as their leading columns show them, and the state (B, e)."""
+        assert self.grid is not None
+        moving = self.kinds.moving
+        unit = torch.where(self.grid > 0, self.grid, 1.0)[moving]
+        on = (self.grid > 0)[moving]
+        for p in range(r.shape[1]):
+            lead = self.kinds.leading[line, p]  # (B, m)
+            value, slope = step.at(r)[:, moving], step.moved[:, p][:, moving]
+            miss = torch.where(lead & on, torch.round(value / unit) * unit - value, 0.0)
+            shift = torch.where(lead & (slope != 0), miss / torch.where(slope == 0, 1.0, slope), 0.0).sum(1)
+            r = torch.cat([r[:, :p], (r[:, p] + shift).unsqueeze(1), r[:, p + 1 :]], 1)
+        new = step.at(r)
+        value, before = new[:, moving], old[:, moving]
+        nearest = torch.where(on & self.kinds.written[line], torch.round(value / unit) * unit, value)
+        printed = torch.where((value - before).abs() <= 1e-9 * unit, before, nearest)
+        return r, new.index_copy(1, moving, printed)

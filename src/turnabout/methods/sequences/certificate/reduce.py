@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import torch
@@ -90,10 +90,21 @@ class Reduction:
     tables, kinds : the actions.
     words : (W, T) all words asked about.
     start, lo, hi : (n, e) people's states and their reach, in units.
+    rounded : (e,) or None: columns that are rounded on the way, so that their order matters.
     """
 
-    def __init__(self, tables: StepTables, kinds: Kinds, words: Tensor, start: Tensor, lo: Tensor, hi: Tensor):
+    def __init__(
+        self,
+        tables: StepTables,
+        kinds: Kinds,
+        words: Tensor,
+        start: Tensor,
+        lo: Tensor,
+        hi: Tensor,
+        rounded: Tensor | None = None,
+    ):
         self.tables, self.kinds = tables, kinds
+        self.rounded = torch.zeros_like(tables.columns, dtype=torch.bool) if rounded is None else rounded
         self.start, self.lo, self.hi = start, lo, hi
         self.traits = Traits.of(tables, kinds)
         count = tables.actions
@@ -179,6 +190,8 @@ class Reduction:
                 a, b = letters[t], letters[t + 1]
                 if self.apart[a][b] or not self.traits.alike(a, b, turns[j][t], turns[j][t + 1]):
                     continue
+                if bool((self.traits.writes[a] & self.traits.writes[b] & self.rounded).any()):
+                    continue
                 i = self.alike.get(self.normal((*letters[:t], b, a, *letters[t + 2 :])))
                 other = None if i is None else place.get((person, i))
                 if other is not None and i != w:
@@ -199,13 +212,15 @@ class Reduction:
         dims = (order.unsqueeze(-1) * p + torch.arange(p, device=low.device)).flatten(1)
         words = jobs.words[rows].gather(1, order)
         swapped, possible = make_jobs(self.tables, self.kinds, self.start, words, jobs.person[rows], self.lo, self.hi)
-        swapped = swapped.with_scales(jobs.scales[rows].gather(1, order))
+        places = order.unsqueeze(-1).expand(-1, -1, jobs.rounding.shape[-1])
+        swapped = replace(
+            swapped, scales=jobs.scales[rows].gather(1, order), rounding=jobs.rounding[rows].gather(1, places)
+        )
         rolled = roll(swapped, low[rows].gather(1, dims), high[rows].gather(1, dims))
         least = torch.stack([part.least.amin(1) for part in rolled.rows], 1)
         sure = torch.stack([_one_signed(swapped, s, hull) for s, hull in enumerate(rolled.states[:-1])], 1)
-        exact = (jobs.rounding[rows].amax(-1) == 0).all(1)
         fine = (least >= 0) & sure
-        return possible & exact & fine[each, t] & fine[each, t + 1]
+        return possible & fine[each, t] & fine[each, t + 1]
 
 
 def _one_signed(jobs: Jobs, t: int, hull: Hull) -> Tensor:
