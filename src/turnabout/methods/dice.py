@@ -11,7 +11,7 @@ import torch
 from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.core.polish import polish
 from turnabout.errors import MethodError
-from turnabout.methods.gradient import Adam
+from turnabout.nn.adam import Adam
 from turnabout.models import Differentiable
 from turnabout.typing import Tensor
 

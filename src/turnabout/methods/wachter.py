@@ -7,7 +7,7 @@ from typing import Self
 import torch
 
 from turnabout.core import GUARD, Method, Proposal
-from turnabout.methods.gradient import Adam
+from turnabout.nn.adam import Adam
 from turnabout.models import Differentiable
 from turnabout.typing import Tensor
 

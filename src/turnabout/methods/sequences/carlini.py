@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from turnabout.actions.steps import Path
-from turnabout.methods.gradient import Adam
+from turnabout.nn.adam import Adam
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.typing import Tensor
 

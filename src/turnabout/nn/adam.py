@@ -1,4 +1,4 @@
-"""What gradient searches share: Adam's step and a batched gradient."""
+"""Adam on plain tensors."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Torch parts shared by methods and training. Imports no scikit-learn."""
