@@ -22,8 +22,8 @@ from typing import Any
 import torch
 from action_sequences import cats, linear, literal, orders, pictures, proofs, scan, slips, study
 from action_sequences.answers import Answers
-from action_sequences.ledger import Cell, Ledger, Outcome, gather
 from action_sequences.published import PAPER, TARGET
+from ledger import Cell, Ledger, Outcome, gather
 from rich.console import Console
 from rich.table import Table
 

@@ -52,7 +52,7 @@ def test_scan_finds_the_boundary_of_a_network_that_counts_months(parts):
 
 
 def test_a_stopped_run_goes_on_and_other_code_does_not_count(parts, tmp_path, monkeypatch):
-    from action_sequences import ledger
+    import ledger
 
     asked = []
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from ledger import fingerprint
 
 import turnabout as ta
-from action_sequences.ledger import fingerprint
 from turnabout.core.noise import read_plans
 from turnabout.core.plan import replay
 from turnabout.domains import Domain

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from ledger import Outcome
 
 from action_sequences.answers import Watched, domain, hard_check
-from action_sequences.ledger import Outcome
 from turnabout.datasets.files import cache_folder, obtain
 from turnabout.domains.drawing import used_lines
 from turnabout.domains.drawing_lines import CATS, stored_cats

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pandas as pd
 import torch
+from ledger import Outcome
 
 import turnabout as ta
-from action_sequences.ledger import Outcome
 from turnabout.actions import Absolute, Action, ActionSet, Shift, Squared
 from turnabout.methods.action_sequences import ActionSequences
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from ledger import Outcome
 
 import turnabout as ta
 from action_sequences.answers import Answers
-from action_sequences.ledger import Outcome
 from action_sequences.scan import DEVIATION, DURATION, Network, rows
 from turnabout.core.run import Run
 from turnabout.domains import german

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from ledger import Outcome
 
 from action_sequences.answers import Answers
-from action_sequences.ledger import Outcome
 from turnabout.core.run import Run
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.sequences.search import Search

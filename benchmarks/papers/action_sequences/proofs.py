@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from ledger import Outcome
 
 from action_sequences.answers import Answers
-from action_sequences.ledger import Outcome
 from turnabout.core.plan import Ground
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.sequences.certificate import certify

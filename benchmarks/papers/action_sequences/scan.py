@@ -10,9 +10,9 @@ import io
 
 import numpy as np
 import torch
+from ledger import Outcome
 
 from action_sequences.answers import Answers, Watched
-from action_sequences.ledger import Outcome
 from turnabout.core.run import Run
 from turnabout.datasets.files import obtain
 from turnabout.domains import german

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from ledger import Outcome
 
 import turnabout as ta
 from action_sequences.answers import Answers, Found, hard_check
-from action_sequences.ledger import Outcome
 from turnabout.core.noise import draws_of, read_plans, under_noise
 
 THETAS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3)

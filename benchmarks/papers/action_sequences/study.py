@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from ledger import Outcome
 
 from action_sequences.answers import Answers, domain, hard_check
-from action_sequences.ledger import Outcome
 from turnabout.methods.action_sequences import ActionSequences
 
 LONGEST = 4

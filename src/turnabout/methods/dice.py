@@ -11,8 +11,8 @@ import torch
 from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.core.polish import polish
 from turnabout.errors import MethodError
-from turnabout.nn.adam import Adam
 from turnabout.models import Differentiable
+from turnabout.nn.adam import Adam
 from turnabout.typing import Tensor
 
 CELLS = 1 << 22  # numbers in the differences between all pairs of points of the people searched together

@@ -7,8 +7,8 @@ from typing import Self
 import torch
 
 from turnabout.core import GUARD, Method, Proposal
-from turnabout.nn.adam import Adam
 from turnabout.models import Differentiable
+from turnabout.nn.adam import Adam
 from turnabout.typing import Tensor
 
 

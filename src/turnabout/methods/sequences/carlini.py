@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 
 from turnabout.actions.steps import Path
-from turnabout.nn.adam import Adam
 from turnabout.methods.sequences.batch import Batch, Best
+from turnabout.nn.adam import Adam
 from turnabout.typing import Tensor
 
 Relaxation = Literal["projection", "exponential"]
