@@ -13,9 +13,11 @@ from __future__ import annotations
 from turnabout.actions.action import Action, Parameter
 from turnabout.actions.action_set import ActionSet
 from turnabout.actions.bound import BoundActions
+from turnabout.actions.causal import Equation, StructuralEquations
 from turnabout.actions.effects import Effect, Follow, KeepRatio, Scale, Set, Shift
 from turnabout.actions.expressions import Condition, Expression, new, old
 from turnabout.actions.prices import Absolute, Constant, Price, Squared
+from turnabout.actions.regions import Around, Ball, BoundRegion, Box, Budget, Polytope, Region
 from turnabout.actions.rules import (
     AtMost,
     BoundRule,
@@ -36,13 +38,19 @@ __all__ = [
     "Action",
     "ActionSet",
     "Affine",
+    "Around",
     "AtMost",
+    "Ball",
     "BoundActions",
+    "BoundRegion",
     "BoundRule",
+    "Box",
+    "Budget",
     "Changes",
     "Condition",
     "Constant",
     "Effect",
+    "Equation",
     "Expression",
     "Falls",
     "Follow",
@@ -54,7 +62,9 @@ __all__ = [
     "Ordered",
     "Parameter",
     "Path",
+    "Polytope",
     "Price",
+    "Region",
     "Rises",
     "Rule",
     "Scale",
@@ -63,6 +73,7 @@ __all__ = [
     "Shift",
     "Squared",
     "StepTables",
+    "StructuralEquations",
     "new",
     "old",
 ]
