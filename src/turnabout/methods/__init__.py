@@ -2,25 +2,43 @@
 
 from turnabout.core import Method
 from turnabout.methods.action_sequences import ActionSequences
+from turnabout.methods.causal import CausalRecourse, success_probability
 from turnabout.methods.choice import choose, find
 from turnabout.methods.dice import Dice
 from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.growing_spheres import GrowingSpheres
+from turnabout.methods.linear_approximation import LinearApproximation
 from turnabout.methods.local_search import LocalSearch
 from turnabout.methods.nearest_row import NearestRow
+from turnabout.methods.one_step import OneStep
 from turnabout.methods.wachter import Wachter
 
-ALL: tuple[type[Method], ...] = (ExactLinear, LocalSearch, Wachter, GrowingSpheres, NearestRow, Dice, ActionSequences)
+ALL: tuple[type[Method], ...] = (
+    ExactLinear,
+    LocalSearch,
+    Wachter,
+    GrowingSpheres,
+    NearestRow,
+    Dice,
+    OneStep,
+    LinearApproximation,
+    CausalRecourse,
+    ActionSequences,
+)
 
 __all__ = [
     "ALL",
     "ActionSequences",
+    "CausalRecourse",
     "Dice",
     "ExactLinear",
     "GrowingSpheres",
+    "LinearApproximation",
     "LocalSearch",
     "NearestRow",
+    "OneStep",
     "Wachter",
     "choose",
     "find",
+    "success_probability",
 ]

@@ -1,0 +1,300 @@
+"""Recourse by acts whose consequences follow from structural equations (Karimi, Schölkopf, Valera, 2021)."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from turnabout.actions import StructuralEquations
+from turnabout.actions.causal_bound import BoundEquations
+from turnabout.core import Method, Problem, Proposal
+from turnabout.core.polish import polish
+from turnabout.core.verify import clearance
+from turnabout.costs import BoundCost, Term
+from turnabout.errors import MethodError
+from turnabout.methods.causal_chance import Chance, Judged, success_probability
+from turnabout.models import Differentiable
+from turnabout.nn.adam import Adam
+from turnabout.typing import Tensor
+
+__all__ = ["CausalRecourse", "success_probability"]
+
+FEW = 32  # sets of equations drawn that the gradient sees
+MOST_CHOICES = 4  # features to hold or let follow, of which all combinations are tried
+
+
+class CausalRecourse(Method):
+    r"""The cheapest acts that lead to a yes once all their consequences have come about.
+
+    For each refused person x, with structural equations M (the problem's `StructuralEquations` rule), solves
+
+        min over acts A, set I held     max(0, kappa - f(x')) + lam * c(x, x')                       (1)
+        with x' = M(x; do(A), I): own noise abducted, A set, the rest predicted in order             (2)
+
+    by Adam on the acts, with gradients through the equations and a projection onto what the person may do after every
+    step. Which of the features that may be set *or* follow (`acts` of the rule) are held is tried in all combinations
+    up to four such features, else none, one at a time and all. The weight lam is searched for each person as by
+    `Wachter`, and whoever has no plan starts the next round elsewhere. Rows are then walked back act by act,
+    consequences following: undoing whole acts, then bisection. (`find` does so feature by feature, where consequences
+    would break the rule.)
+
+    With `draws` > 0 equations that were estimated are not taken as known: (1) asks for the margin's quantile
+    over sets of coefficients drawn from their Gaussian, and a row is only shown when it is accepted in a share
+
+        P(f(M_k(x; do(A), I)) >= 0)  >=  chance + one binomial standard error                        (3)
+
+    of them, noise abducted anew under each. This is a rule like any other: `find` verifies it for the printed row, and
+    whoever has no such row is NOT_FOUND, naming it. The extra standard error makes up for choosing the cheapest row by
+    the same draws. The graph, and that equations are linear with additive noise, stay taken as true.
+
+    Costs count consequences too; `Problem(cost=equations.price(L1()))` prices acts alone. Without equations every
+    feature stands for itself (the empty graph). Use it where what follows from an act matters to the decision; it may
+    stop in a local minimum.
+
+    Parameters
+    ----------
+    lam : first weight of the cost; larger keeps closer to x.
+    kappa : margin to reach beyond bare acceptance, in the model's own scale.
+    lr, steps : Adam's step size, and its count in each round.
+    rounds : rounds of the search over lam.
+    patience : steps between two looks at the rounded point.
+    draws : sets of equations drawn for (3); 0 takes the equations as known. chance : the share of (3).
+    seed : of the draws, which are the same for everyone.
+
+    References
+    ----------
+    Karimi, Schölkopf, Valera (2021), Algorithmic recourse: from counterfactual explanations to interventions. Their
+    search goes over all sets of acts; ours by gradient, then undoes acts.
+    Karimi, von Kügelgen, Schölkopf, Valera (2020), Algorithmic recourse under imperfect causal knowledge. Their
+    draws are of Gaussian processes; ours of linear coefficients.
+    """
+
+    requires = Differentiable
+
+    def __init__(
+        self,
+        lam: float = 0.5,
+        kappa: float = 0.05,
+        lr: float = 0.05,
+        steps: int = 50,
+        rounds: int = 4,
+        patience: int = 10,
+        draws: int = 0,
+        chance: float = 0.95,
+        seed: int = 0,
+    ):
+        self.lam = lam
+        self.kappa = kappa
+        self.lr = lr
+        self.steps = steps
+        self.rounds = rounds
+        self.patience = patience
+        self.draws = draws
+        self.chance = chance
+        self.seed = seed
+
+    @classmethod
+    def small(cls) -> Self:
+        return cls(steps=40, rounds=3)
+
+    # -- fit --------------------------------------------------------------------------------------------------
+
+    def _fit(self, problem: Problem) -> None:
+        if isinstance(self.draws, bool) or not isinstance(self.draws, (int, np.integer)) or self.draws < 0:
+            raise MethodError(f"CausalRecourse has draws={self.draws!r}.", hint="use 200, or 0 for known equations.")
+        if not (isinstance(self.chance, (int, float)) and 0 < self.chance <= 1):
+            raise MethodError(f"CausalRecourse has chance={self.chance!r}.", hint="use a share such as 0.95.")
+        found = [rule for rule in problem.rules if isinstance(rule, BoundEquations)]
+        if len(found) > 1:
+            raise MethodError("the problem has two sets of structural equations.", hint="join them into one rule.")
+        self.equations_ = found[0] if found else StructuralEquations(()).bind(problem.schema)
+        self.modes_ = _modes(len(self.equations_.choices))
+        self.known_ = problem  # without (3), which is dear to ask
+        self.chance_: Chance | None = None
+        if self.draws and found:
+            self.chance_ = Chance(problem, self.equations_, self.draws, self.chance, self.seed)
+            self.problem_ = copy.copy(problem)
+            self.problem_.rules = (*problem.rules, self.chance_)
+
+    # -- search -----------------------------------------------------------------------------------------------
+
+    def _search(self, x: Tensor) -> Proposal:
+        n, modes = len(x), self.modes_.to(x.device)
+        every, held = x.repeat(len(modes), 1), modes.repeat_interleave(n, 0)  # (m n, d), (m n, q)
+        best = _Best.none(every)
+        lam = torch.full_like(best.cost, self.lam)
+        upper = torch.full_like(best.cost, torch.inf)  # smallest lam that failed
+        lower = torch.zeros_like(best.cost)  # largest lam that succeeded
+        for i in range(max(1, self.rounds)):
+            away = every if i == 0 else self._elsewhere(every, i)
+            start = torch.where(torch.isfinite(best.cost).unsqueeze(1), every, away)
+            hit = self._descend(every, start, held, lam, best)
+            lower = torch.where(hit, torch.maximum(lower, lam), lower)
+            upper = torch.where(hit, upper, torch.minimum(upper, lam))
+            grown = torch.where(torch.isfinite(upper), (lower + upper) / 2, lam * 4)
+            lam = torch.where(hit, grown, torch.where(lower > 0, (lower + upper) / 2, lam / 10))
+            if self.run.expired:
+                break
+        for j, mode in enumerate(modes):
+            part = slice(j * n, (j + 1) * n)
+            best.row[part] = self._walk_back(x, best.row[part], mode)
+        # a row that is refused, or accepted by too few draws, is worth showing only where draws do not count
+        rows = (best.row,) if self.chance_ is not None else (best.row, best.nearest)
+        return Proposal(torch.cat([t.reshape(len(modes), n, -1).movedim(0, 1) for t in rows], 1))
+
+    def _elsewhere(self, x: Tensor, i: int) -> Tensor:
+        """A reachable point for each person, by the same draws for all."""
+        lo, hi = self.problem_.bounds(x)
+        share = torch.as_tensor(self.run.rng("start", i).random(x.shape[1]), dtype=x.dtype, device=x.device)
+        return self.problem_.schema.relax(x, lo + share * (hi - lo))
+
+    def _descend(self, x: Tensor, start: Tensor, held: Tensor, lam: Tensor, best: _Best) -> Tensor:
+        """One round of (1) for everyone; updates the best rows in place, returns (n,) who was accepted."""
+        c = self.known_.cost
+        hit = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        acts, adam = start.clone(), Adam(self.lr)
+        for step in range(1, self.steps + 1):
+            acts = acts.requires_grad_()
+            row = self.equations_.predict(x, acts, held)  # (2)
+            loss = (self.kappa - self._margin(x, acts, held, row)).clamp(min=0) + lam * c(x, row)  # (1)
+            (gradient,) = torch.autograd.grad(loss.sum(), acts)
+            acts = self._project(x, adam.step(acts.detach(), gradient), held)
+            if step % self.patience == 0 or step == self.steps:
+                hit |= self._look(x, acts, held, best)
+            if self.run.expired:
+                break
+        return hit
+
+    def _margin(self, x: Tensor, acts: Tensor, held: Tensor, row: Tensor) -> Tensor:
+        """(n,) f of (1), or its low quantile over a few of the drawn sets of equations."""
+        margin: Tensor = self.known_.model.margin(row)
+        if self.chance_ is None:
+            return margin
+        few = {name: draws[:FEW] for name, draws in self.chance_.draws.items()}
+        rows = self.equations_.predict(x, acts, held, few)  # (s, n, d)
+        margins = self.known_.model.margin(rows.flatten(0, 1)).reshape(rows.shape[:2])
+        rank = 1 + int((1 - self.chance_.aim) * len(margins))
+        return torch.minimum(margin, margins.kthvalue(rank, 0).values)
+
+    def _project(self, x: Tensor, acts: Tensor, held: Tensor) -> Tensor:
+        """Acts within what the person may do; where other rules hold, by the row they lead to."""
+        if len(self.known_.rules) > bool(self.equations_.lines):
+            return self.known_.relax(x, self.equations_.predict(x, acts, held))
+        return self.known_.schema.relax(x, acts)
+
+    def _look(self, x: Tensor, acts: Tensor, held: Tensor, best: _Best) -> Tensor:
+        """Round the iterate and keep the cheapest good row and the most nearly accepted one."""
+        problem = self.known_
+        legal = problem.schema.snap(x, acts)
+        row = self.equations_.predict(x, legal, held, printed=True)
+        if problem.rules:
+            row = problem.snap(x, row)
+        margin, cost = self.ask(row), problem.cost(x, row)
+        good = (margin >= clearance(problem)) & (problem.violation(x, row) <= 0)
+        better = good & (cost < best.cost)
+        if self.chance_ is not None and better.any():
+            some = better.nonzero().squeeze(1)
+            better[some] = good[some] = self.chance_.share(x[some], row[some], held[some]) >= self.chance_.aim
+        best.row[better], best.cost[better] = row[better], cost[better]
+        nearer = margin > best.margin
+        best.nearest[nearer] = self.equations_.predict(x[nearer], acts[nearer], held[nearer])
+        best.margin[nearer] = margin[nearer]
+        return good
+
+    def _walk_back(self, x: Tensor, row: Tensor, held: Tensor) -> Tensor:
+        """Rows (n, d), NaN for none, with fewer and smaller acts where these still lead to a yes; held (q,)."""
+        row = row.clone()
+        some = torch.isfinite(row).all(1).nonzero().squeeze(1)
+        if not len(some) or not self.equations_.lines:  # without equations, find does this
+            return row
+        x, there = x[some], row[some]
+        through = Through(self.problem_, self.equations_, held)
+        acts = through.acts(x, there)
+        same = (through.row(x, acts) == there).all(1)  # not where another rule moved a consequence
+        acts[same] = polish(
+            through.problem(), lambda z: torch.full_like(z[:, 0], torch.inf), x[same], acts[same], 0.0,
+            lambda: self.run.expired,
+        )  # fmt: skip
+        row[some[same]] = through.row(x[same], acts[same])
+        return row
+
+
+class _Best:
+    """The cheapest good row of each person (NaN: none), and what came nearest to a yes."""
+
+    def __init__(self, row: Tensor, cost: Tensor, nearest: Tensor, margin: Tensor):
+        self.row, self.cost, self.nearest, self.margin = row, cost, nearest, margin
+
+    @classmethod
+    def none(cls, x: Tensor) -> Self:
+        nothing, far = torch.full_like(x, torch.nan), torch.full_like(x[:, 0], torch.inf)
+        return cls(nothing, far, nothing.clone(), -far)
+
+
+class Through:
+    """A problem seen through the equations: a row of acts stands for the row to which it leads."""
+
+    def __init__(self, problem: Problem, equations: BoundEquations, held: Tensor):
+        self.base, self.equations, self.held = problem, equations, held
+        chosen = [f for f, hold in zip(equations.choices, held.tolist(), strict=True) if hold]
+        self.follow = [line.column for line in equations.lines if line.feature not in chosen]
+
+    def acts(self, x: Tensor, row: Tensor) -> Tensor:
+        """The row with its consequences put back."""
+        acts = row.clone()
+        acts[..., self.follow] = x[..., self.follow]
+        return acts
+
+    def row(self, x: Tensor, acts: Tensor) -> Tensor:
+        """The printed row to which acts lead."""
+        return self.equations.predict(x, acts, self.held.expand(*acts.shape[:-1], -1), printed=True) + 0.0
+
+    def problem(self) -> Problem:
+        """A problem over acts for `polish`: its cost is that of the row, its one rule that the row is good."""
+        out = copy.copy(self.base)
+        out.cost = BoundCost(self.base.cost.made_by, self.base.cost.names, (_CostThrough(self),))
+        out.rules = (_GoodThrough(self),)
+        return out
+
+
+class _CostThrough(Term):
+    separable = False
+
+    def __init__(self, through: Through):
+        self.through = through
+
+    def per_feature(self, x: Tensor, x_new: Tensor) -> Tensor:
+        return self.through.base.cost.per_feature(x, self.through.row(x, x_new))
+
+    def __call__(self, x: Tensor, x_new: Tensor) -> Tensor:
+        return self.through.base.cost(x, self.through.row(x, x_new))
+
+
+class _GoodThrough(Judged):
+    """0 where the row to which acts lead is accepted, legal and keeps every rule."""
+
+    def __init__(self, through: Through):
+        super().__init__("leads to a good row", through.base.schema, ())
+        self.through = through
+
+    def _gap(self, x: Tensor, x_new: Tensor) -> Tensor:
+        base, row = self.through.base, self.through.row(x, x_new)
+        bad = (base.margin(row) < clearance(base)) | (base.schema.snap(x, row) != row).any(-1)
+        gap = bad.to(x.dtype)
+        fine = ~bad
+        if fine.any():
+            gap[fine] = base.violation(x[fine], row[fine])
+        return gap
+
+
+def _modes(choices: int) -> Tensor:
+    """(m, choices) which of them to hold; all combinations of a few, else none, each alone and all."""
+    if choices <= MOST_CHOICES:
+        held: list[Any] = list(itertools.product((False, True), repeat=choices))
+        return torch.tensor(held, dtype=torch.bool).reshape(len(held), choices)
+    eye = torch.eye(choices, dtype=torch.bool)
+    return torch.cat([torch.zeros_like(eye[:1]), eye, torch.ones_like(eye[:1])])
