@@ -41,3 +41,7 @@ class MethodError(TurnaboutError):
 
 class DataError(TurnaboutError):
     """A data set is absent, or is not the file it claims to be."""
+
+
+class TrainingError(TurnaboutError):
+    """A model cannot be trained, calibrated or certified as asked."""

@@ -35,7 +35,8 @@ def wrap(
     Parameters
     ----------
     model : a fitted scikit-learn estimator or Pipeline on raw columns; an XGBoost, LightGBM or CatBoost estimator; a
-        torch module on encoded rows (n, d); or any function from a table to P(yes).
+        torch module on encoded rows (n, d), or an estimator around one, such as `turnabout.train.Pare`; or any
+        function from a table to P(yes).
     schema : the columns of a row and how they are encoded.
     threshold : the least P(yes) that is a yes. None: the model's own predict decides (0.5 for a function).
     target : the class that is a yes. By default the second of two classes; needed where there are more.
@@ -53,6 +54,8 @@ def wrap(
             f"the second argument of wrap is a Schema, not {type(schema).__name__}.",
             hint="Schema.infer(table) drafts one: wrap(model, schema).",
         )
+    if isinstance(network := getattr(model, "module_", None), torch.nn.Module):
+        model, threshold, output = _unpack(model, network, schema), _own(model, threshold), "logit"
     threshold = check_threshold(threshold)
     rows = None if background is None else as_frame(background)
     if isinstance(model, torch.nn.Module):
@@ -71,6 +74,20 @@ def wrap(
         f"{type(model).__name__} is not a model turnabout can ask.",
         hint="pass a fitted estimator with predict_proba, a torch module, or a function from a table to P(yes).",
     )
+
+
+def _own(model: Any, threshold: float | None) -> float | None:
+    """The threshold given, else the one the estimator decides with itself."""
+    return getattr(model, "threshold", None) if threshold is None else threshold
+
+
+def _unpack(model: Any, network: torch.nn.Module, schema: Schema) -> torch.nn.Module:
+    """The network inside an estimator such as train.Pare, so that searches can see into it."""
+    if getattr(model, "schema", schema) != schema:
+        raise ModelError(
+            f"{type(model).__name__} was trained with another schema.", hint="wrap it with its own: model.schema."
+        )
+    return network
 
 
 def _check_rewrap(model: Model, schema: Schema, given: dict[str, object]) -> None:

@@ -1,0 +1,35 @@
+"""Models built so that recourse exists, and thresholds that come with a guarantee."""
+
+from turnabout.nn.inner import Corners, FineGrid, Inner, LinearStep, ProjectedSteps
+from turnabout.train.attain import attain
+from turnabout.train.calibrate import calibrate, calibrate_search, certify, pac_threshold
+from turnabout.train.certificate import Certificate, Shortfall
+from turnabout.train.pare import Pare, fit_together
+from turnabout.train.seen import Seen
+from turnabout.train.shift import Shift, compare
+from turnabout.train.thresholds import best_threshold, pac_rank, rows_needed
+from turnabout.train.trees import GrantingTrees
+
+__all__ = [
+    "Certificate",
+    "Corners",
+    "FineGrid",
+    "GrantingTrees",
+    "Inner",
+    "LinearStep",
+    "Pare",
+    "ProjectedSteps",
+    "Seen",
+    "Shift",
+    "Shortfall",
+    "attain",
+    "best_threshold",
+    "calibrate",
+    "calibrate_search",
+    "certify",
+    "compare",
+    "fit_together",
+    "pac_rank",
+    "pac_threshold",
+    "rows_needed",
+]

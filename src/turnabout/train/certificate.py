@@ -1,0 +1,269 @@
+"""Certificate: what is promised, on what evidence and under which assumptions; Shortfall: why nothing is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+
+from turnabout.errors import TrainingError
+from turnabout.intervals import binomial_cdf
+from turnabout.train.document import Document
+from turnabout.train.evidence import plain, read_reached, split_groups
+from turnabout.train.thresholds import check_scores, pac_rank, smallest
+from turnabout.typing import Json, Level
+
+Kind = Literal["scores", "search", "answer"]
+
+
+@dataclass(frozen=True)
+class Certificate(Document):
+    r"""A guarantee on how many people have recourse, with all that is needed to check it.
+
+    With probability at least 1 - alpha over the draw of the n calibration people,
+
+        P( a new person is accepted or can reach acceptance ) >= 1 - epsilon                               (1)
+
+    at `threshold` and at every lower one: who is accepted at a threshold, as she is or after a change, is accepted
+    at any lower one. The exact probability that (1) fails is at most
+
+        failure = P( Binomial(n, epsilon) <= k )  <=  alpha                                                (2)
+
+    and equals it when no two scores can tie.
+
+    Attributes
+    ----------
+    n, k : calibration people, and how many of them may fall short.
+    epsilon, alpha : the share that may be left without recourse; the probability with which the promise may fail.
+    threshold : the highest threshold for which (1) is promised; None where model and threshold were fixed beforehand.
+        Options of the library must lie beyond a threshold by a hair, so decide at a slightly lower one, such as the
+        printed one, where scores tie.
+    failure : (2); with groups, the sum over them, which bounds the probability that any of their promises fails.
+    short : calibration people who fall short at the threshold, k at most.
+    kind : the evidence. "scores": each person's best score under a rule that does not look at the threshold. "search":
+        a method run at one threshold after the other. "answer": one answer for a fixed model.
+    made_by : what computes recourse.
+    assumptions : what must be true of the world; nothing here can check it entirely.
+    groups : (label, certificate) for each group, with a threshold of its own. The whole then holds for each of them
+        at once, and `threshold` is the lowest of theirs.
+    """
+
+    n: int
+    k: int
+    epsilon: float
+    alpha: float
+    threshold: float | None
+    failure: float
+    short: int
+    kind: Kind = "scores"
+    made_by: str = ""
+    assumptions: tuple[str, ...] = ()
+    groups: tuple[tuple[Level, Certificate], ...] = ()
+
+    mark: ClassVar[str] = "turnabout_certificate"
+
+    @classmethod
+    def together(cls, groups: tuple[tuple[Level, Certificate], ...], alpha: float) -> Certificate:
+        """One certificate of the certificates of groups; alpha is that of all of them together."""
+        parts = [part for _, part in groups]
+        thresholds = [part.threshold for part in parts if part.threshold is not None]
+        first = parts[0]
+        return cls(
+            n=sum(part.n for part in parts),
+            k=sum(part.k for part in parts),
+            epsilon=first.epsilon,
+            alpha=alpha,
+            threshold=min(thresholds, default=None),
+            failure=min(1.0, math.fsum(part.failure for part in parts)),
+            short=sum(part.short for part in parts),
+            kind=first.kind,
+            made_by=first.made_by,
+            assumptions=first.assumptions,
+            groups=groups,
+        )
+
+    @property
+    def by_group(self) -> dict[Level, Certificate]:
+        """The certificate of each group; empty where there are none."""
+        return dict(self.groups)
+
+    def permits(self, threshold: float, group: Level | None = None) -> bool:
+        """Whether the promise holds at this threshold, for everyone or for the people of one group.
+
+        With kind "search", people below the certified threshold have the plans found at that threshold; a search at
+        the lower one may still miss them.
+        """
+        part = self if group is None else self.by_group.get(group)
+        if part is None:
+            raise TrainingError(
+                f"the certificate has no group {group!r}.",
+                hint=f"its groups are {', '.join(map(repr, self.by_group)) or 'none: leave group out'}.",
+            )
+        if part.threshold is None:
+            raise TrainingError(
+                "this certificate is about one fixed model and promises nothing for other thresholds.",
+                hint="calibrate(model, people, ...) finds the thresholds for which recourse can be promised.",
+            )
+        return bool(threshold <= part.threshold)
+
+    def check(self, evidence: Any, groups: Any = None) -> bool:
+        """Whether this certificate follows from the evidence, computed anew.
+
+        Parameters
+        ----------
+        evidence : for kind "scores", the scores; else who was accepted or has an option at the threshold: statuses of
+            an answer, or booleans.
+        groups : the label of each person, where the certificate has groups.
+        """
+        if self.groups:
+            if groups is None:
+                raise TrainingError("the certificate has groups.", hint="check(evidence, groups) takes their labels.")
+            whole = np.asarray(evidence)
+            masks = {plain(label): mask for label, mask in split_groups(groups, len(whole))}
+            if set(masks) != set(self.by_group) or self != Certificate.together(self.groups, self.alpha):
+                return False
+            fair = all(math.isclose(part.alpha, self.alpha / len(masks)) for part in self.by_group.values())
+            return fair and all(part.check(whole[masks[label]]) for label, part in self.groups)
+        if self.kind == "scores":
+            scores = check_scores(evidence)
+            n, follows = len(scores), self._follows_from(scores)
+        else:
+            reached = read_reached(evidence)
+            n, follows = len(reached), int((~reached).sum()) == self.short
+        return n == self.n and self._adds_up() and follows
+
+    def _follows_from(self, scores: np.ndarray) -> bool:
+        if len(scores) <= self.k or self.threshold is None:
+            return False
+        return self.threshold == smallest(scores, self.k) and self.short == int((scores < self.threshold).sum())
+
+    def _adds_up(self) -> bool:
+        """Whether its own numbers agree with each other."""
+        right_rank = self.k == pac_rank(self.n, self.epsilon, self.alpha) and 0 <= self.short <= self.k
+        return right_rank and math.isclose(self.failure, binomial_cdf(self.k, self.n, self.epsilon), rel_tol=1e-6)
+
+    # -- words ------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        confidence, share = in_percent(1 - self.alpha), in_percent(1 - self.epsilon)
+        failure = f"{100 * self.failure:.2g} %"
+        start = f"With {confidence} confidence over the draw of {self.n} calibration people, at least {share} of people"
+        means = f" by {self.made_by}" if self.made_by else ""
+        if self.groups:
+            limits = [f"{downward(p.threshold)} for {label!r}" for label, p in self.groups if p.threshold is not None]
+            when = f"when the threshold is at most {_listed(limits)}" if limits else "by this model"
+            may = _listed([f"{part.k} of {part.n}" for _, part in self.groups])
+            return (
+                f"{start} in each group are accepted or can reach acceptance{means} {when} "
+                f"({may} may fall short; failure probability at most {failure})."
+            )
+        if self.threshold is None:
+            return (
+                f"{start} like them are accepted by this model or find a way to acceptance{means} ({self.short} of "
+                f"{self.n} fell short and {self.k} might have; failure probability at most {failure})."
+            )
+        exact = "exact failure probability" if self.kind == "scores" else "failure probability at most"
+        return (
+            f"{start} like them are accepted or can reach acceptance{means} when the threshold is at most "
+            f"{downward(self.threshold)} ({self.k} of {self.n} may fall short; {exact} {failure})."
+        )
+
+    # -- JSON -------------------------------------------------------------------------------------------------
+
+    def _write(self) -> Json:
+        names = ("n", "k", "epsilon", "alpha", "threshold", "failure", "short", "kind", "made_by")
+        parts = [{"label": label, "certificate": part.to_dict()} for label, part in self.groups]
+        return {name: getattr(self, name) for name in names} | {"assumptions": list(self.assumptions), "groups": parts}
+
+    @classmethod
+    def _read(cls, document: Json) -> Self:
+        if document["kind"] not in get_args(Kind):
+            raise ValueError(f"kind {document['kind']!r}")
+        threshold = document["threshold"]
+        n, k, short = (int(document[name]) for name in ("n", "k", "short"))
+        epsilon, alpha, failure = (float(document[name]) for name in ("epsilon", "alpha", "failure"))
+        return cls(
+            n,
+            k,
+            epsilon,
+            alpha,
+            None if threshold is None else float(threshold),
+            failure,
+            short,
+            document["kind"],
+            str(document["made_by"]),
+            tuple(map(str, document["assumptions"])),
+            tuple((part["label"], Certificate.from_dict(part["certificate"])) for part in document["groups"]),
+        )
+
+
+@dataclass(frozen=True)
+class Shortfall(Document):
+    """No certificate: too many people fell short, or too few were asked. False in a condition.
+
+    Attributes
+    ----------
+    n, short : people asked, and how many of them are neither accepted nor have an option.
+    k : how many might have fallen short; None where n is too small for any promise.
+    epsilon, alpha : what was asked for.
+    at_least : the share that can be promised instead, with confidence 1 - alpha (exact, one-sided).
+    low, high : the two-sided Clopper-Pearson interval of the share, of the same confidence.
+    needed : the fewest people with whom the promise could have been made, had nobody fallen short.
+    made_by : what computes recourse.
+    """
+
+    n: int
+    short: int
+    k: int | None
+    epsilon: float
+    alpha: float
+    at_least: float
+    low: float
+    high: float
+    needed: int
+    made_by: str = ""
+
+    mark: ClassVar[str] = "turnabout_shortfall"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        if self.k is None:
+            why = f"{self.n} people are too few ({self.needed} are needed even if nobody falls short)"
+        else:
+            why = f"{self.short} of {self.n} people fell short and at most {self.k} may"
+        means = f" by {self.made_by}" if self.made_by else ""
+        return (
+            f"No certificate for {in_percent(1 - self.epsilon)}: {why}; with {in_percent(1 - self.alpha)} confidence, "
+            f"at least {in_percent(self.at_least)} of people like them are accepted or find a way to acceptance{means}."
+        )
+
+
+# -- numbers in words -------------------------------------------------------------------------------------------------
+
+
+def downward(value: float | None, digits: int = 3) -> str:
+    """A number in a few digits, never above itself: a promise may not grow by rounding.
+
+    >>> downward(0.41879), downward(0.0023499), downward(0.5)
+    ('0.418', '0.00234', '0.5')
+    """
+    exact = Decimal(repr(float(value or 0.0)))
+    if not exact:
+        return "0"
+    cut = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_FLOOR)
+    return format(cut.normalize(), "f")
+
+
+def in_percent(share: float) -> str:
+    """A share in percent, rounded down: 0.95 -> "95 %"."""
+    return f"{downward(round(100 * share, 9), 4)} %"
+
+
+def _listed(words: list[str]) -> str:
+    """a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,118 @@
+"""What the trainers share: the manners of a scikit-learn classifier on tables, and what every one of them asks for."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from turnabout.actions.regions import Box, Region
+from turnabout.errors import TrainingError
+from turnabout.schema import Schema
+from turnabout.train.examples import read_labels
+from turnabout.train.seen import Seen
+
+
+class Estimator(ABC):
+    """A classifier with a schema, a region, a weight of recourse and a threshold; its subclasses fit and score."""
+
+    _estimator_type = "classifier"
+    schema: Schema
+    region: Region | None
+    lam: float
+    threshold: float
+    trained_on_: Seen
+    n_features_in_: int
+
+    # -- parameters -------------------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of __init__, by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:  # scikit-learn's own signature
+        """Set arguments of __init__; returns self."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                known = ", ".join(self.get_params())
+                raise TrainingError(f"{type(self).__name__} has no parameter '{name}'.", hint=f"it has {known}.")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        shown = [
+            f"{k}={v!r}" for k, v in self.get_params().items() if k != "schema" and repr(v) != repr(defaults[k].default)
+        ]
+        return f"{type(self).__name__}({', '.join([f'<{len(self.schema)} features>', *shown])})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags("classifier", TargetTags(required=True), None, ClassifierTags(), None, input_tags=InputTags())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "trained_on_")
+
+    # -- asking -----------------------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return np.array([False, True])
+
+    @abstractmethod
+    def score_of(self, people: Any) -> np.ndarray:
+        """(n,) P(yes)."""
+
+    @abstractmethod
+    def attain(self, people: Any) -> pd.DataFrame:
+        """The rows people would reach by their best change, as they would be printed; same index."""
+
+    def predict_proba(self, people: Any) -> np.ndarray:
+        """(n, 2): P(no), P(yes)."""
+        yes = self.score_of(people)
+        return np.stack([1 - yes, yes], 1)
+
+    def predict(self, people: Any) -> np.ndarray:
+        """(n,) True where P(yes) reaches the threshold."""
+        return self.score_of(people) >= self.threshold
+
+    def score(self, people: Any, accepted: Any) -> float:
+        """Accuracy."""
+        return float((self.predict(people) == read_labels(accepted, len(people))).mean())
+
+    def region_of(self) -> Region:
+        """Delta: the region, or everything the schema lets move."""
+        return self.region if self.region is not None else Box()
+
+    # -- checks -----------------------------------------------------------------------------------------------
+
+    def _fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise TrainingError(
+                f"this {type(self).__name__} is not trained yet.", hint="call fit(people, accepted) first."
+            )
+
+    def _check(self) -> None:
+        """Refuse a schema, a region or a lam that is none."""
+        if not isinstance(self.schema, Schema):
+            raise TrainingError(
+                f"{type(self.schema).__name__} is not a Schema.", hint="Schema.infer(table) drafts one."
+            )
+        if self.region is not None and not isinstance(self.region, Region):
+            raise TrainingError(
+                f"region={self.region!r} is not a Region.", hint='say what people may change: Box({"hours": 9}).'
+            )
+        if not (np.isfinite(self.lam) and self.lam >= 0):
+            raise TrainingError(f"lam={self.lam!r} is not a weight.", hint="use 0 or more; 0.8 is the paper's.")
+
+
+def read_examples(people: pd.DataFrame, accepted: Any) -> np.ndarray:
+    """(n,) labels of a table's people, matched by position; a Series must carry the table's index."""
+    labels = read_labels(accepted, len(people))
+    if isinstance(accepted, pd.Series) and not accepted.index.equals(people.index):
+        raise TrainingError("people and accepted have different indexes.", hint="accepted.loc[people.index]")
+    return labels

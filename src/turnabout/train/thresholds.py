@@ -1,0 +1,171 @@
+"""Thresholds: the rank behind a guarantee (Park et al., 2020), and the best threshold below a limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from turnabout.errors import TrainingError
+from turnabout.intervals import binomial_cdf
+
+Measure = Literal["f1", "accuracy"]
+
+
+def pac_rank(n: int, epsilon: float = 0.05, alpha: float = 0.05) -> int | None:
+    """How many of n people may fall short; None where n is too small to promise anything.
+
+        k = max { k : P(Binomial(n, epsilon) <= k) <= alpha }                                              (1)
+
+    >>> pac_rank(735), pac_rank(58)
+    (26, None)
+    """
+    check_levels(epsilon, alpha)
+    if n < 0:
+        raise TrainingError(f"n={n} people is not a number of people.", hint="count the calibration rows.")
+    if binomial_cdf(0, n, epsilon) > alpha:
+        return None
+    low, high = 0, n  # (1) holds at low and not at high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if binomial_cdf(middle, n, epsilon) <= alpha:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def rows_needed(epsilon: float = 0.05, alpha: float = 0.05) -> int:
+    """The fewest people with whom anything can be promised: (1 - epsilon)^n <= alpha.
+
+    >>> rows_needed()
+    59
+    """
+    check_levels(epsilon, alpha)
+    n = max(1, math.ceil(math.log(alpha) / math.log1p(-epsilon)))
+    while pac_rank(n, epsilon, alpha) is None:  # rounding of the logarithms
+        n += 1
+    while n > 1 and pac_rank(n - 1, epsilon, alpha) is not None:
+        n -= 1
+    return n
+
+
+def rank_or_refuse(n: int, epsilon: float, alpha: float, who: str = "calibration people") -> int:
+    """pac_rank, or an error that says how many more people are needed."""
+    k = pac_rank(n, epsilon, alpha)
+    if k is None:
+        needed = rows_needed(epsilon, alpha)
+        more = needed - n
+        raise TrainingError(
+            f"{n} {who} are too few for epsilon={epsilon:g} and alpha={alpha:g}: even if none of them fell short, the "
+            f"guarantee could fail with probability {binomial_cdf(0, n, epsilon):.2g}. {more} more "
+            f"{'is' if more == 1 else 'are'} needed ({needed} in all).",
+            hint=f"calibrate on at least {needed} people, or allow a larger epsilon or alpha.",
+        )
+    return k
+
+
+def smallest(scores: np.ndarray, k: int) -> float:
+    """The (k + 1)-th smallest score: at most k lie below it, ties or not."""
+    return float(np.partition(scores, k)[k])
+
+
+def best_threshold(
+    scores: Any,
+    accepted: Any,
+    at_most: float = 1.0,
+    grid: int | Sequence[float] | None = None,
+    measure: Measure = "f1",
+) -> float:
+    """The threshold up to `at_most` at which "score >= threshold" agrees best with who was really accepted.
+
+    Every threshold that a certificate permits keeps the guarantee, so the choice among them may look at any labels,
+    those of the calibration people too: best_threshold(scores, accepted, at_most=certificate.threshold).
+
+    Parameters
+    ----------
+    scores : (n,) P(yes) of people as they are.
+    accepted : (n,) who was really accepted.
+    at_most : the highest threshold allowed.
+    grid : the thresholds to try: a list of them, or a number m for 0 and m equal steps up to at_most (the paper's
+        choice is 10). None tries all that make a difference.
+    measure : "f1" or "accuracy"; of equals the lowest threshold, which refuses the fewest.
+    """
+    s = check_scores(scores)
+    y = np.asarray(accepted)
+    if y.shape != s.shape or y.dtype.kind not in "biuf" or not np.isin(y, (0, 1)).all():
+        raise TrainingError(
+            f"accepted must say yes or no for each of the {len(s)} scores.", hint="pass booleans in the same order."
+        )
+    if measure not in get_args(Measure):
+        raise TrainingError(f"measure={measure!r} is unknown.", hint=f"use one of {', '.join(get_args(Measure))}.")
+    if not len(s) or not math.isfinite(at_most):
+        raise TrainingError(
+            f"there is no threshold to choose with {len(s)} scores and at_most={at_most!r}.",
+            hint="pass the scores of at least one person, and at_most=certificate.threshold.",
+        )
+    tried = _candidates(s, float(at_most), grid)
+    order = np.argsort(s, kind="stable")
+    ordered, label = s[order], y.astype(bool)[order]
+    below = np.searchsorted(ordered, tried, side="left")  # people refused at each threshold
+    yes = label.sum() - np.concatenate([[0], np.cumsum(label)])[below]
+    said_yes = len(s) - below
+    if measure == "f1":
+        value = 2.0 * yes / np.maximum(1, said_yes + label.sum())
+    else:
+        value = (2.0 * yes - said_yes + len(s) - label.sum()) / len(s)
+    return float(tried[int(np.argmax(value))])
+
+
+def _candidates(scores: np.ndarray, at_most: float, grid: int | Sequence[float] | None) -> np.ndarray:
+    """The thresholds to try, from low to high."""
+    if grid is None:
+        return np.unique(np.append(scores[scores <= at_most], at_most))
+    if isinstance(grid, (int, np.integer)):
+        if grid < 1:
+            raise TrainingError(f"grid={grid} steps is no grid.", hint="use grid=10.")
+        return np.linspace(0.0, at_most, int(grid) + 1)
+    tried = np.unique(np.asarray(grid, dtype=np.float64))
+    tried = tried[tried <= at_most]
+    if not len(tried):
+        raise TrainingError(
+            f"no threshold of the grid is at most {at_most:g}.", hint="add lower ones, or leave grid out."
+        )
+    return tried
+
+
+def check_levels(epsilon: float, alpha: float) -> None:
+    """Both lie strictly between 0 and 1."""
+    for name, value, meaning in (
+        ("epsilon", epsilon, "the share of people who may be left without recourse"),
+        ("alpha", alpha, "the probability with which the guarantee may fail"),
+    ):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < 1.0:
+            raise TrainingError(
+                f"{name}={value!r} is not strictly between 0 and 1.", hint=f"{name} is {meaning}; 0.05 is usual."
+            )
+
+
+def check_scores(scores: Any) -> np.ndarray:
+    """(n,) float64, all of them finite numbers."""
+    if hasattr(scores, "detach"):
+        scores = scores.detach().cpu()
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TrainingError("the scores are not numbers.", hint="pass one P(yes) for each person.") from None
+    if values.ndim != 1:
+        raise TrainingError(
+            f"the scores have shape {values.shape}; expected one for each person.",
+            hint="of predict_proba, that is its column [:, 1].",
+        )
+    bad = ~np.isfinite(values)
+    if bad.any():
+        i = int(bad.argmax())
+        raise TrainingError(
+            f"score {i} is {values[i]}, which is not a number to compare with a threshold.",
+            hint="a person who can do nothing has the score of her own row; do not drop her.",
+        )
+    return values
