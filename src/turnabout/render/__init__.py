@@ -4,5 +4,6 @@ Pictures need `pip install "turnabout[plot]"`; importing this room does not.
 """
 
 from turnabout.render.plan import draw_plan, save_plan, write_plan
+from turnabout.render.sweep import draw_sweep
 
-__all__ = ["draw_plan", "save_plan", "write_plan"]
+__all__ = ["draw_plan", "draw_sweep", "save_plan", "write_plan"]

@@ -1,0 +1,282 @@
+"""Does a yes survive small changes? Gaussian noise, the nearest change that turns a decision, and moves along the data.
+
+All changes are made to the numbers and ordinals that may move; what is fixed stays, levels of categories and binaries
+do not wobble, missing cells stay missing. Changed values are not rounded and not held within bounds: nobody rounds a
+slip. Sizes are counted in sample deviations of the background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.audit.rates import Rate
+from turnabout.audit.reach import Wobble, wobble
+from turnabout.core import Problem, Recourse
+from turnabout.errors import ProblemError
+from turnabout.models import Differentiable
+from turnabout.schema import as_frame
+from turnabout.typing import Json, Tensor
+
+OVERSHOOT = 0.02  # share by which DeepFool goes beyond the boundary it sees
+HALVINGS = 50
+NEIGHBOUR_ROWS = 512  # people compared with the background at a time
+
+
+def recourse_under_noise(
+    problem: Problem,
+    answer: Recourse,
+    sd: Mapping[str, float] | None = None,
+    deviations: float = 0.1,
+    draws: int = 1,
+    seed: int = 0,
+) -> Rate:
+    """Share of people whose recourse is still accepted after Gaussian noise (Ross et al., 2021, section 4.2).
+
+        x_new' = x_new + e,    e_j ~ N(0, sd_j^2) on the features that may move,    kept if margin(x_new') >= 0     (1)
+
+    First options count. With several draws a person counts by the share that she keeps; the interval is over people.
+    The paper adds "N(0, 0.1)" to standardised features, once; read as a deviation that is the default here, read as a
+    variance it is deviations=0.316.
+
+    Parameters
+    ----------
+    sd : deviation of the noise by feature, in its units; other features get none.
+    deviations : without sd, the deviation of the noise as a share of each feature's in the background.
+    """
+    shake = wobble(problem, sd, deviations)
+    first = answer.options[answer.options.index.get_level_values("option") == 0]
+    x = problem.schema.encode(first)
+    return Rate.among(_kept(problem, x, torch.ones(len(x), dtype=torch.bool), shake, draws, seed))
+
+
+def model_under_noise(
+    problem: Problem,
+    people: Any,
+    sd: Mapping[str, float] | None = None,
+    deviations: float = 0.1,
+    draws: int = 1,
+    seed: int = 0,
+) -> Rate:
+    """Share of people whose decision, yes or no, is unchanged after Gaussian noise on their own rows.
+
+    Parameters are those of recourse_under_noise.
+    """
+    shake = wobble(problem, sd, deviations)
+    x = problem.schema.encode(people)
+    return Rate.among(_kept(problem, x, problem.margin(x) >= 0, shake, draws, seed))
+
+
+def _kept(problem: Problem, x: Tensor, decision: Tensor, shake: Wobble, draws: int, seed: int) -> np.ndarray:
+    """(n,) whether, or in which share of several draws, the decision stays."""
+    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
+        raise ProblemError(f"draws={draws!r} is not a whole number from 1 up.", hint="the paper draws once.")
+    rng = np.random.default_rng(seed)
+    kept = torch.zeros(len(x), dtype=torch.float64)
+    for _ in range(draws):
+        noise = torch.as_tensor(rng.standard_normal((len(x), len(shake.columns))))
+        kept += (problem.margin(shake.add(x, noise)) >= 0) == decision
+    return kept.numpy() == 1 if draws == 1 else kept.numpy() / draws
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """How small a change turns each person's decision, as far as DeepFool found one.
+
+    Attributes
+    ----------
+    size : one per person: Euclidean length of the change in deviations of the background, inf where none was found. It
+        is the length of a change that works: the smallest may be smaller, so that survival is bounded from above.
+    change : the change itself, a column per feature, in deviations; 0 where none was found.
+    accepted : the decisions that are turned.
+    """
+
+    size: pd.Series
+    change: pd.DataFrame
+    accepted: pd.Series
+
+    def survives(self, size: float) -> Rate:
+        """Share of people whose decision no change up to this size turned."""
+        return Rate.among((self.size > size).to_numpy(dtype=bool))
+
+    def __str__(self) -> str:
+        rates = "; ".join(f"{size:g}: {self.survives(size)}" for size in (0.1, 0.25, 0.5, 1.0))
+        return f"decisions that survive changes of up to so many deviations: {rates}"
+
+    def to_dict(self) -> Json:
+        """Sizes by place (null where no change was found) and survival at a few sizes."""
+        sizes = [float(v) if np.isfinite(v) else None for v in self.size]
+        return {"size": sizes, "survives": {f"{s:g}": self.survives(s).to_dict() for s in (0.1, 0.25, 0.5, 1.0)}}
+
+
+def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, float] | None = None) -> Turns:
+    r"""The nearest change that turns each decision, by steps to the boundary of the linearised model.
+
+        z_{t+1} = z_t - (1 + o) f(z_t) w_t / |w_t|^2,    w_t = gradient of the margin f at z_t                      (1)
+
+    in columns z counted in deviations, o a small overshoot, until the decision turns; then the place where it turns
+    on the straight line from the start is found by halving. Exact for linear models, an upper bound for others.
+
+    Parameters
+    ----------
+    steps : most steps of (1).
+    sd : one deviation of each feature, in its units; by default those of the background.
+
+    References
+    ----------
+    Moosavi-Dezfooli, Fawzi, Frossard (2016), DeepFool: a simple and accurate method to fool deep neural networks.
+    """
+    model = problem.model
+    if not isinstance(model, Differentiable):
+        raise ProblemError(
+            f"DeepFool needs a model with a gradient, and {model!r} has none.",
+            hint="model_under_noise and natural work with any model.",
+        )
+    shake = wobble(problem, sd)
+    given = as_frame(people)
+    x = problem.schema.encode(given)
+    yes = problem.margin(x) >= 0
+    change = torch.zeros(len(x), len(shake.columns), dtype=torch.float64)
+    turned = torch.zeros(len(x), dtype=torch.bool)
+    active = torch.arange(len(x))
+    for _ in range(steps):
+        here = shake.add(x[active], change[active])
+        margin = problem.margin(here)
+        w = torch.where(shake.stuck(x[active]), 0.0, model.gradient(here)[:, shake.columns] * shake.sd)
+        square = (w * w).sum(1)
+        good = (square > 0) & torch.isfinite(square) & torch.isfinite(margin)
+        active, margin, w, square = active[good], margin[good], w[good], square[good]
+        # a margin of 0 is a yes already: step a little for those who stand on the boundary
+        gap = torch.where(margin.abs() > 1e-12, margin, torch.where(yes[active], 1e-12, -1e-12))
+        change[active] -= ((1 + OVERSHOOT) * gap / square).unsqueeze(1) * w  # (1)
+        turned[active] = (problem.margin(shake.add(x[active], change[active])) >= 0) != yes[active]
+        active = active[~turned[active]]
+        if not len(active):
+            break
+    change[~turned] = 0.0
+    change[turned] *= _share(problem, x[turned], yes[turned], change[turned], shake).unsqueeze(1)
+    size = torch.where(turned, change.norm(dim=1), torch.inf)
+    return Turns(
+        pd.Series(size.numpy(), given.index, name="size"),
+        pd.DataFrame(change.numpy(), given.index, list(shake.names)),
+        pd.Series(yes.numpy(), given.index, name="accepted"),
+    )
+
+
+def _share(problem: Problem, x: Tensor, yes: Tensor, change: Tensor, shake: Wobble) -> Tensor:
+    """(m,) share of a change that turns the decision at which it just does, by halving."""
+    low, high = torch.zeros(len(x), dtype=torch.float64), torch.ones(len(x), dtype=torch.float64)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        turns = (problem.margin(shake.add(x, middle.unsqueeze(1) * change)) >= 0) != yes
+        low, high = torch.where(turns, low, middle), torch.where(turns, middle, high)
+    return high
+
+
+@dataclass(frozen=True)
+class Natural:
+    """Decisions under natural changes.
+
+    Attributes
+    ----------
+    typical : share of unchanged decisions, a person counting by the share of her neighbours that keep hers.
+    worst : share of people whose decision no neighbour turns.
+    size : mean length of the changes, in deviations; None where nobody was moved.
+    """
+
+    typical: Rate
+    worst: Rate
+    size: float | None
+
+    def __str__(self) -> str:
+        moved = "" if self.size is None else f" (moves of {self.size:.3g} deviations)"
+        return f"unchanged after a natural change{moved}: {self.typical}; after each of them: {self.worst}"
+
+    def to_dict(self) -> Json:
+        """Plain values for JSON."""
+        return {"typical": self.typical.to_dict(), "worst": self.worst.to_dict(), "size": self.size}
+
+
+def natural(
+    problem: Problem,
+    people: Any,
+    background: Any = None,
+    share: float = 0.25,
+    neighbours: int = 10,
+    rows: int = 4096,
+    seed: int = 0,
+) -> Natural:
+    """Decisions after small moves along the data: towards the most similar people who hold other values.
+
+        x' = x + share * (b - x)  on the columns that wobble,    b the nearest background rows that differ there    (1)
+
+    Nearest in all columns, scalars in deviations and a switch of level counting 1. The paper makes natural changes
+    with a generative network (Zhao et al., 2018), random ones and adversarial ones, and shows neither network nor
+    settings; this is a stand-in that needs no training. `typical` answers to its random changes, `worst` to the
+    adversarial ones.
+
+    Parameters
+    ----------
+    background : ordinary people; by default the problem's.
+    share : of the way to a neighbour that is gone.
+    neighbours : how many, at most.
+    rows, seed : a background of more rows is sampled.
+    """
+    if not 0 < share <= 1:
+        raise ProblemError(f"share={share!r} is not in (0, 1].", hint="use a small share of the way, like 0.25.")
+    if isinstance(neighbours, bool) or not isinstance(neighbours, (int, np.integer)) or neighbours < 1:
+        raise ProblemError(f"neighbours={neighbours!r} is not a whole number from 1 up.", hint="use 10.")
+    near = problem.background_x if background is None else problem.schema.encode(background)
+    shake = wobble(problem, background=near)
+    assert near is not None
+    if len(near) > rows:
+        near = near[torch.as_tensor(np.random.default_rng(seed).choice(len(near), rows, replace=False))]
+    x = problem.schema.encode(people)
+    weights, typical, worst, sizes = _weights(problem, near), [], [], []
+    for part in torch.split(x, NEIGHBOUR_ROWS):
+        moves, real = _moves(part, near, weights, shake, neighbours)  # (p, k, s), (p, k)
+        here = part.repeat_interleave(moves.shape[1], 0)
+        there = shake.add(here, share * moves.flatten(0, 1))
+        same = (problem.margin(there) >= 0) == (problem.margin(part) >= 0).repeat_interleave(moves.shape[1])
+        same = same.reshape(real.shape)
+        some = real.any(1)
+        typical.append(((same & real).sum(1) / real.sum(1).clamp(min=1))[some])
+        worst.append((same | ~real).all(1)[some])
+        sizes.append(share * moves.norm(dim=2)[real])
+    size = torch.cat(sizes) if sizes else torch.zeros(0)
+    return Natural(
+        Rate.among(torch.cat(typical).numpy() if typical else []),
+        Rate.among(torch.cat(worst).numpy() if worst else np.zeros(0, dtype=bool)),
+        float(size.mean()) if len(size) else None,
+    )
+
+
+def _weights(problem: Problem, near: Tensor) -> Tensor:
+    """(d,) by which columns are scaled before distances: 1 / deviation of a scalar, a switch of level at distance 1."""
+    schema = problem.schema
+    out = torch.zeros(schema.d, dtype=torch.float64)
+    for feature, s in zip(schema.features, schema.slices, strict=True):
+        if len(feature.value_columns) == 1:
+            sd = float(near[:, s.start].std())
+            out[s.start] = 1.0 / sd if sd > 0 else 0.0
+        else:
+            out[s] = 0.5**0.5
+    return out
+
+
+def _moves(x: Tensor, near: Tensor, weights: Tensor, shake: Wobble, neighbours: int) -> tuple[Tensor, Tensor]:
+    """Changes (p, k, s), in deviations, that lead to each person's nearest rows, and which of them are real (p, k)."""
+    sd = torch.where(shake.sd > 0, shake.sd, torch.inf)
+    gap = (near[:, shake.columns].unsqueeze(0) - x[:, shake.columns].unsqueeze(1)) / sd  # (p, m, s)
+    missing = shake.stuck(near).unsqueeze(0) | shake.stuck(x).unsqueeze(1)
+    gap = torch.where(missing, 0.0, gap)
+    distance = torch.cdist(x * weights, near * weights)
+    distance = torch.where((gap.abs() > 1e-9).any(2), distance, torch.inf)
+    nearest = distance.topk(min(neighbours, len(near)), largest=False)
+    moves = gap.gather(1, nearest.indices.unsqueeze(2).expand(-1, -1, gap.shape[2]))
+    return moves, torch.isfinite(nearest.values)

@@ -1,0 +1,160 @@
+"""How many people have recourse, each share with its interval, for everyone and for each group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from turnabout.core import Recourse, Status
+from turnabout.errors import TurnaboutError
+from turnabout.intervals import clopper_pearson
+from turnabout.typing import Json
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of n people, with its exact (Clopper-Pearson) interval.
+
+    Where nobody was counted there is no share: the value is None and the interval is all of [0, 1].
+
+    Attributes
+    ----------
+    value : hits / n, or None.
+    low, high : ends of the interval.
+    hits, n : how many of how many. Hits need not be whole where each person counts by a share of several draws.
+    """
+
+    value: float | None
+    low: float
+    high: float
+    hits: float
+    n: int
+
+    @classmethod
+    def of(cls, hits: float, n: int, confidence: float = 0.95) -> Rate:
+        """The rate of `hits` among n people.
+
+        Hits that are not whole (shares in [0, 1], added up over people) get the interval from the whole number below
+        to the one above: a share varies less than a yes or no of the same mean, so that interval is wide enough.
+        """
+        low = clopper_pearson(math.floor(hits + 1e-9), n, confidence)[0]
+        high = clopper_pearson(math.ceil(hits - 1e-9), n, confidence)[1]
+        return cls(hits / n if n else None, low, high, hits, n)
+
+    @classmethod
+    def among(cls, yes: Iterable[Any], confidence: float = 0.95) -> Rate:
+        """The rate of True among booleans, or the mean of shares in [0, 1]: one entry per person."""
+        values = np.asarray(yes if isinstance(yes, np.ndarray) else list(yes))
+        hits = int(values.sum()) if values.dtype == bool else float(values.astype(float).sum())
+        return cls.of(hits, len(values), confidence)
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "unknown (nobody to count)"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.hits:.6g} of {self.n})"
+
+    def to_dict(self) -> Json:
+        """Plain values for JSON; an unknown rate is null."""
+        return {"value": self.value, "low": self.low, "high": self.high, "hits": self.hits, "n": self.n}
+
+
+@dataclass(frozen=True)
+class RecourseRates:
+    """Shares of people with recourse, in one answer.
+
+    Attributes
+    ----------
+    refused : share of refused people with an option ("recourse neg"); unknown where nobody was refused.
+    everyone : share of all people who are accepted or have an option ("recourse all").
+    by_group : the same within each group.
+    """
+
+    refused: Rate
+    everyone: Rate
+    by_group: dict[Hashable, RecourseRates] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"recourse among the refused: {self.refused}", f"accepted or with recourse:  {self.everyone}"]
+        for group, rates in self.by_group.items():
+            lines.append(f"  {group}: refused {rates.refused}; everyone {rates.everyone}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> Json:
+        """Plain values for JSON; groups by the text of their labels."""
+        out: Json = {"refused": self.refused.to_dict(), "everyone": self.everyone.to_dict()}
+        groups = {str(group): rates.to_dict() for group, rates in self.by_group.items()}
+        return out | ({"by_group": groups} if groups else {})
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per group and metric: group (None for all), metric, value, low, high, n."""
+        rows = []
+        for group, rates in [(None, self), *self.by_group.items()]:
+            for metric, rate in (("refused", rates.refused), ("everyone", rates.everyone)):
+                rows.append((group, metric, rate.value, rate.low, rate.high, rate.n))
+        table = pd.DataFrame(rows, columns=["group", "metric", "value", "low", "high", "n"])
+        return table.astype({"value": "Float64"})
+
+
+def recourse_rates(answer: Recourse, groups: Any = None) -> RecourseRates:
+    """Shares of people with recourse: among the refused, among everyone, and by group.
+
+    The published figures count "recourse neg" as 1 where nobody is refused; here it is unknown.
+
+    Parameters
+    ----------
+    answer : of any method on any model.
+    groups : one label per person: a Series with the people's index, or values in the people's order.
+    """
+    accepted = (answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
+    found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
+    by_group = {}
+    for label, inside in members(groups, answer.people.index).items():
+        by_group[label] = _rates(accepted[inside], found[inside])
+    whole = _rates(accepted, found)
+    return RecourseRates(whole.refused, whole.everyone, by_group)
+
+
+def _rates(accepted: np.ndarray, found: np.ndarray) -> RecourseRates:
+    return RecourseRates(Rate.among(found[~accepted]), Rate.among(accepted | found))
+
+
+def members(groups: Any, index: pd.Index) -> dict[Hashable, np.ndarray]:
+    """Label -> (n,) True for the people of that group; {} for None. Unused levels of a categorical are empty groups."""
+    if groups is None:
+        return {}
+    column = _aligned(groups, index)
+    if column.isna().any():
+        first = index[column.isna().to_numpy()].tolist()[0]
+        raise TurnaboutError(
+            f"person {first!r} belongs to no group: the label is missing.",
+            hint="name the unknown, for example groups.fillna('unknown').",
+        )
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        labels: list[Hashable] = list(column.cat.categories)
+    else:
+        labels = sorted(column.unique().tolist(), key=lambda label: (str(type(label)), label))
+    return {label: (column == label).to_numpy(dtype=bool) for label in labels}
+
+
+def _aligned(groups: Any, index: pd.Index) -> pd.Series:
+    if not isinstance(groups, pd.Series):
+        values = list(groups)
+        if len(values) != len(index):
+            raise TurnaboutError(
+                f"there are {len(values)} group labels for {len(index)} people.", hint="give one label per person."
+            )
+        return pd.Series(values, index=index)
+    if groups.index.has_duplicates:
+        raise TurnaboutError("two group labels share an index label.", hint="give one label per person.")
+    absent = index.difference(groups.index)
+    if len(absent):
+        raise TurnaboutError(
+            f"person {absent.tolist()[0]!r} has no group label.",
+            hint="index the labels as the people are, or pass plain values.",
+        )
+    return groups.reindex(index)
