@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 import turnabout as ta
+from turnabout.intervals import mean_interval
 
 PACKAGE = Path(ta.__file__).parent
 ASIDE = ("cli", "render", "testing", "demo.py")  # parts of the package on which no figure depends
@@ -95,7 +96,7 @@ class Ledger:
 
 
 def gather(lines: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Figures by name: the mean over seeds, with the least and the largest where there are several."""
+    """Figures by name: the mean over seeds; with its interval, the least and the largest where there are several."""
     found: dict[str, list[tuple[float | None, int]]] = {}
     for line in lines:
         for name, (value, people) in line["figures"].items():
@@ -106,7 +107,9 @@ def gather(lines: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         mean = _round(float(np.mean(values))) if values else None
         out[name] = {"value": mean, "people": entries[0][1], "seeds": len(entries)}
         if len(values) > 1:
+            low, high = mean_interval(values)
             out[name] |= {"min": _round(min(values)), "max": _round(max(values))}
+            out[name] |= {"low": _round(low), "high": _round(high)}  # Student's, of the mean
     return out
 
 

@@ -1,0 +1,153 @@
+"""What do models trained for recourse give and cost, beside the tables of Ross, Lakkaraju and Bastani (2021)?
+
+    python benchmarks/papers/pare.py                             a taste of every part, under two minutes
+    python benchmarks/papers/pare.py --full                      the numbers of docs/papers/pare.md
+    python benchmarks/papers/pare.py --full --only compas,pac --json figures.json
+
+Needs the files of the study under TURNABOUT_DATA. A full run that was stopped goes on where it was; each finished cell
+is one line of `results.jsonl` in the folder of --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from ledger import Cell, Ledger, gather
+from pare import coverage, pictures, replay, sentiment, speed, sweeps, tables, trees
+from pare.published import PAPER, SETS, TARGET
+from pare.runs import LAM, LAMS, Workshop
+from rich.console import Console
+from rich.table import Table
+
+import turnabout as ta
+
+PARTS = (*SETS, "german_legacy", "replay", "pac", "sweep", "sentiment", "trees", "speed")
+# Seconds of a cell of a full run on one thread, to say beforehand what it will take.
+SECONDS = {"adult": 40, "compas": 15, "bail": 20, "german": 10}
+TRAINING = {"adult": 400, "compas": 60, "bail": 60, "german": 40}
+console = Console(width=None if sys.stdout.isatty() else 150)
+
+
+def plan_cells(workshop: Workshop, full: bool) -> list[Cell]:
+    """Everything that is measured."""
+    most = 500 if full else 40
+    cells = [Cell("pac.simulated", "pac", 20, partial(coverage.simulated, 1000 if full else 200))]
+    for name in SETS:
+        for lam in LAMS:
+            for seed in range(workshop.seeds):
+                seconds = SECONDS[name] + (TRAINING[name] if lam == 0 and seed == 0 else 0)
+                run = partial(tables.tables, workshop, name, lam, seed, most)
+                cells.append(Cell(f"{name}.lam{lam:g}", name, seconds, run, seed))
+    cells.append(Cell("german_legacy", "german_legacy", 60, partial(tables.legacy, workshop, most)))
+    cells.append(Cell("replay", "replay", 200, partial(replay.compas, workshop)))
+    for name in ("compas", "adult") if full else ("compas",):
+        cells.append(Cell(f"pac.{name}", "pac", 30, partial(coverage.real, workshop, name, 1000 if full else 100)))
+    cells.append(Cell("pac.shift", "pac", 10, partial(coverage.shift, workshop)))
+    lams = sweeps.LAMS if full else (0.0, LAM)
+    for name in SETS if full else ("compas",):
+        run = partial(sweeps.by_lambda, workshop, name, lams, 1000 if full else 100)
+        cells.append(Cell(f"{name}.sweep", "sweep", 6 * TRAINING[name], run))
+    if full:
+        run = partial(sweeps.by_size, workshop, sweeps.SIZES, 5, 1000)
+        cells.append(Cell("adult.delta_max", "sweep", 1200, run))
+    run = partial(sweeps.causal, workshop, (0.0, 0.4, 0.8, 1.2, 2.0) if full else (0.0, LAM), 150 if full else 20)
+    cells.append(Cell("german.causal", "sweep", 200, run))
+    cells.append(Cell("sentiment", "sentiment", 600, partial(sentiment.cell, workshop.seeds if full else 1, not full)))
+    for name in ("compas", "adult", "bail") if full else ("compas",):
+        cells.append(Cell(f"trees.{name}", "trees", 300, partial(trees.cell, name, full)))
+    cells.append(Cell("speed", "speed", 120, partial(speed.speed, workshop, 3 if full else 1)))
+    return cells
+
+
+def work(cells: list[Cell], ledger: Ledger, full: bool) -> None:
+    """Run what is not done yet, telling how far it is."""
+    left = [cell for cell in cells if not ledger.has(cell)]
+    if len(left) < len(cells):
+        console.print(f"{len(cells) - len(left)} of {len(cells)} cells are already in {ledger.file.name}.")
+    start, expected, past = time.perf_counter(), sum(cell.seconds for cell in left), 0.0
+    for k, cell in enumerate(left, 1):
+        line = ledger.do(cell)
+        past += cell.seconds
+        ahead = (expected - past) * (time.perf_counter() - start) / past
+        rest = f"about {ahead / 60:.0f} min left" if full and ahead > 30 else ""
+        told = f"[{k}/{len(left)}] {cell.name}, seed {cell.seed}: {line['seconds']:.1f} s; {rest}"
+        console.print(told.rstrip("; "), markup=False, highlight=False)
+        for note in line["notes"]:
+            console.print(f"    {note}", markup=False, highlight=False)
+
+
+def show(figures: dict[str, dict[str, Any]], ledger: Ledger) -> None:
+    """All figures beside the published ones; then a certificate and examples in words."""
+    table = Table("figure", "ours", "95 % interval", "seeds", "people", "published", "asked for", title="Figures")
+    for name, entry in figures.items():
+        value = "-" if entry["value"] is None else f"{entry['value']:.4g}"
+        spread = f"{entry['low']:.4g} to {entry['high']:.4g}" if "low" in entry else ""
+        row = (str(entry["seeds"]), str(entry["people"]), PAPER.get(name, ""), TARGET.get(name, ""))
+        table.add_row(name, value, spread, *row)
+    console.print(table)
+    for (cell, _), line in sorted(ledger.lines.items()):
+        if "certificate" in line["data"]:
+            console.print(f"{cell}: {line['data']['certificate']}", markup=False, highlight=False)
+        for change in line["data"].get("example", ()):
+            console.print(f"{cell}: {change}", markup=False, highlight=False)
+
+
+def parse(given: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--small", action="store_true", help="a taste of every part (the default)")
+    parser.add_argument("--full", action="store_true", help="everybody, ten seeds")
+    parser.add_argument("--only", help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where networks are trained")
+    parser.add_argument("--out", type=Path, help="folder for pictures, networks and finished cells")
+    arguments = parser.parse_args(given)
+    arguments.parts = set((arguments.only or ",".join(PARTS)).split(","))
+    if arguments.small and arguments.full:
+        parser.error("--small or --full, not both")
+    if unknown := arguments.parts - set(PARTS):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
+    return arguments
+
+
+def main(given: list[str] | None = None) -> None:
+    arguments = parse(given)
+    full = arguments.full
+    with tempfile.TemporaryDirectory() as fleeting:
+        folder = arguments.out
+        if folder is None:
+            folder = Path(tempfile.gettempdir(), "turnabout-pare") if full else Path(fleeting)
+        ledger = Ledger(folder, {"full": full})
+        workshop = Workshop(folder, 10 if full else 1, not full, arguments.device)
+        cells = [cell for cell in plan_cells(workshop, full) if cell.domain in arguments.parts]
+        ahead = sum(cell.seconds for cell in cells if not ledger.has(cell))
+        told = f"{len(cells)} cells, networks on {arguments.device}, {torch.get_num_threads()} torch threads; "
+        if full:
+            told += f"about {ahead / 60:.0f} minutes on one thread. Stop it and go on at will: finished cells stay in "
+            told += f"{folder}."
+        else:
+            told += "under two minutes."
+        console.print(told, markup=False, highlight=False)
+        try:
+            work(cells, ledger, full)
+        except ta.errors.DataError as error:
+            raise SystemExit(f"this benchmark needs the files of the study: {error}") from None
+        names = {(cell.name, cell.seed) for cell in cells}
+        figures = gather(line for key, line in ledger.lines.items() if key in names)
+        show(figures, ledger)
+        if arguments.out or full:
+            for file in pictures.write(ledger, folder):
+                console.print(f"picture: {file.name}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
