@@ -48,6 +48,21 @@ def test_plans_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
     assert (tmp_path / "ada.png").is_file() and (tmp_path / "pictures" / "plan-Ada-0.png").is_file()
 
 
+def test_training_page_runs_and_prints_what_it_says():
+    scope: dict = {}
+    heard = ""
+    text = (PAGE.parent / "training.md").read_text(encoding="utf-8")
+    for language, block in re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL):
+        if language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(block, scope)
+            heard = out.getvalue()
+        else:
+            (words, numbers), (shown, digits) = said(heard), said(block)
+            assert words == shown
+            assert digits == pytest.approx(numbers, rel=0.02, abs=0.02)
+
+
 def test_the_readme_shows_a_plan_of_this_page():
     readme = (PAGE.parent.parent / "README.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```text\n(.*?)```", readme, re.DOTALL)

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from ledger import Cell, Ledger, gather
-from pare import coverage, pictures, replay, sentiment, speed, sweeps, tables, trees
+from pare import coverage, others, pictures, replay, speed, sweeps, tables
 from pare.published import PAPER, SETS, TARGET
 from pare.runs import LAM, LAMS, Workshop
 from rich.console import Console
@@ -60,9 +60,10 @@ def plan_cells(workshop: Workshop, full: bool) -> list[Cell]:
         cells.append(Cell("adult.delta_max", "sweep", 1200, run))
     run = partial(sweeps.causal, workshop, (0.0, 0.4, 0.8, 1.2, 2.0) if full else (0.0, LAM), 150 if full else 20)
     cells.append(Cell("german.causal", "sweep", 200, run))
-    cells.append(Cell("sentiment", "sentiment", 600, partial(sentiment.cell, workshop.seeds if full else 1, not full)))
+    run = partial(others.sentences, workshop.seeds, not full)
+    cells.append(Cell("sentiment", "sentiment", 600, run))
     for name in ("compas", "adult", "bail") if full else ("compas",):
-        cells.append(Cell(f"trees.{name}", "trees", 300, partial(trees.cell, name, full)))
+        cells.append(Cell(f"trees.{name}", "trees", 300, partial(others.trees, name, full)))
     cells.append(Cell("speed", "speed", 120, partial(speed.speed, workshop, 3 if full else 1)))
     return cells
 

@@ -26,6 +26,7 @@ __all__ = [
     "Status",
     "TurnaboutError",
     "actions",
+    "audit",
     "costs",
     "datasets",
     "domains",
@@ -35,12 +36,13 @@ __all__ = [
     "models",
     "rules",
     "testing",
+    "train",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name == "testing":  # needs hypothesis, which users of the library do not
+    if name in ("audit", "testing", "train"):  # rooms most calls never enter; testing needs hypothesis
         import importlib
 
-        return importlib.import_module("turnabout.testing")
+        return importlib.import_module(f"turnabout.{name}")
     raise AttributeError(f"module 'turnabout' has no attribute {name!r}")

@@ -76,7 +76,7 @@ def shift(workshop: Workshop) -> Outcome:
     reached = np.maximum(own, t.pare.score_of(t.pare.attain(people, ATTAIN)))
     report = compare(calibration, people, t.study.schema)
     out = Outcome(notes=[str(report)])
-    follow = next(column for column in report.columns if column.name == "follow")
+    follow = next(column for column in report.columns if column.column == "follow")
     out.figures["bail.shift.follow_z"] = (follow.z, len(people))
     out.figures["bail.shift.warned"] = (float(bool(report)), len(people))
     out.figures["bail.shift.recourse_all"] = (float((reached >= cut).mean()), len(people))

@@ -132,7 +132,7 @@ def _compas(real: bool) -> Study:
 def _bail_rows(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
     whole = table[(table["FILE"] != 3) & (table["PRIORS"] != -9) & (table["SCHOOL"] != 0)].reset_index(drop=True)
     people = whole.drop(columns=["RECID", "TIME", "FILE"])
-    return people.rename(columns=str.lower), whole["RECID"] == 0
+    return people.rename(columns=str.lower).rename(columns={"person": "person_crime"}), whole["RECID"] == 0
 
 
 def _bail(real: bool) -> Study:

@@ -24,7 +24,7 @@ NETWORK: dict[str, Any] = {"hidden": (100, 100, 100), "activation": "tanh", "dro
 EPOCHS = {"german": {"epochs": 50, "batch": 30}}
 SHARES = (0.7, 0.85)  # training (an eighth of it for choosing epoch and threshold), calibration, test
 ATTAIN = FineGrid(9)  # the rule by which people's rows are reached in calibration
-CUTS = [round(0.05 * k, 2) for k in range(21)]
+CUTS = [round(0.05 * k, 2) for k in range(1, 20)]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Trained:
 
     @cached_property
     def f1max(self) -> float:
-        """The threshold of highest F1 on the rows for selection, among 0, 0.05, ..., 1."""
+        """The threshold of highest F1 on the rows for selection, among 0.05, ..., 0.95."""
         return best_threshold(self.scores(self.selection), self.truth(self.selection), grid=CUTS)
 
     def threshold_below(self, most: float) -> float:

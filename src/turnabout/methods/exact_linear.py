@@ -91,7 +91,7 @@ class ExactLinear(Method):
         scale = abs(self.terms_.bias) + float(self.terms_.weights.abs().sum() + self.terms_.slopes.abs().sum())
         self.allowance_ = max(problem.model.noise, 1e-12 * scale)  # for rounding errors of the margin
         self.aim_ = GUARD + self.allowance_
-        self.shape_: Shape = _shape(problem)
+        self.shape_: Shape = shape_of(problem)
         for rule in problem.rules:
             if not fits(rule, problem.schema.d):
                 raise MethodError(
@@ -259,7 +259,7 @@ class ExactLinear(Method):
         )
 
 
-def _shape(problem: Problem) -> Shape:
+def shape_of(problem: Problem) -> Shape:
     """How the problem's cost is made of its features' shares."""
     cost = problem.cost
     if cost.linear_weights is not None and cost.fixed_weights is not None:

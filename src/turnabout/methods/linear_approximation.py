@@ -10,7 +10,7 @@ import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.errors import MethodError
-from turnabout.methods.exact_linear import _shape
+from turnabout.methods.exact_linear import shape_of
 from turnabout.methods.one_step import region_of
 from turnabout.methods.program import Program, fits
 from turnabout.methods.runs import Shape
@@ -93,7 +93,7 @@ class LinearApproximation(Method):
                 )
         self.region_ = region_of(problem)
         try:
-            self.shape_: Shape = _shape(problem)
+            self.shape_: Shape = shape_of(problem)
         except MethodError:  # no exact form: plans are picked by the sum of the features' shares
             self.shape_ = "sum"
 
