@@ -26,9 +26,12 @@ PROOFS = PACKAGE / "methods" / "sequences" / "certificate"
 
 @dataclass
 class Outcome:
-    """What a cell found: figures by name, each with the number of people behind it; data for tables and pictures."""
+    """What a cell found: figures by name, each with the number of people behind it; data for tables and pictures.
 
-    figures: dict[str, tuple[float, int]] = field(default_factory=dict)
+    A figure is a number, or a list of them where the cell goes over the seeds itself.
+    """
+
+    figures: dict[str, tuple[float | list[float], int]] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -100,7 +103,8 @@ def gather(lines: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     found: dict[str, list[tuple[float | None, int]]] = {}
     for line in lines:
         for name, (value, people) in line["figures"].items():
-            found.setdefault(name, []).append((value, people))
+            for each in value if isinstance(value, list) else [value]:
+                found.setdefault(name, []).append((each, people))
     out: dict[str, dict[str, Any]] = {}
     for name, entries in found.items():
         values = [value for value, _ in entries if value is not None]
@@ -113,8 +117,10 @@ def gather(lines: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return out
 
 
-def _finite(value: float) -> float | None:
+def _finite(value: float | list[float]) -> float | list[float | None] | None:
     """As JSON can hold it; None where nothing was to be measured."""
+    if isinstance(value, list):
+        return [float(each) if np.isfinite(each) else None for each in value]
     return float(value) if np.isfinite(value) else None
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from ledger import Cell, Ledger, gather
-from pare import coverage, others, pictures, replay, speed, sweeps, tables
+from pare import coverage, others, pictures, replay, speed, sweeps, tables, variants
 from pare.published import PAPER, SETS, TARGET
 from pare.runs import LAM, LAMS, Workshop
 from rich.console import Console
@@ -29,7 +29,7 @@ from rich.table import Table
 
 import turnabout as ta
 
-PARTS = (*SETS, "german_legacy", "replay", "pac", "sweep", "sentiment", "trees", "speed")
+PARTS = (*SETS, "german_legacy", "replay", "pac", "sweep", "variants", "sentiment", "trees", "speed")
 # Seconds of a cell of a full run on one thread, to say beforehand what it will take.
 SECONDS = {"adult": 40, "compas": 15, "bail": 20, "german": 10}
 TRAINING = {"adult": 400, "compas": 60, "bail": 60, "german": 40}
@@ -55,6 +55,10 @@ def plan_cells(workshop: Workshop, full: bool) -> list[Cell]:
     for name in SETS if full else ("compas",):
         run = partial(sweeps.by_lambda, workshop, name, lams, 1000 if full else 100)
         cells.append(Cell(f"{name}.sweep", "sweep", 6 * TRAINING[name], run))
+    for name in SETS if full else ("compas",):
+        for label in variants.VARIANTS if full and name in ("adult", "compas") else ("real",):
+            run = partial(variants.variant, workshop, name, label, 2000 if full else 100)
+            cells.append(Cell(f"{name}.{label}", "variants", TRAINING[name], run))
     if full:
         run = partial(sweeps.by_size, workshop, sweeps.SIZES, 5, 1000)
         cells.append(Cell("adult.delta_max", "sweep", 1200, run))

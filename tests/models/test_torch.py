@@ -193,3 +193,8 @@ def test_needs_no_sklearn(monkeypatch, people, schema):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     assert wrap(net(), schema).compiled
     assert np.isfinite(wrap(lambda table: table["age"] / 100, schema).judge(people)).all()
+
+
+def test_nobody_asked_nothing_answered(schema):
+    module = nn.Sequential(nn.Linear(schema.d, 3), nn.Tanh(), nn.Linear(3, 1))
+    assert wrap(module, schema).margin(torch.zeros(0, schema.d)).shape == (0,)

@@ -2,8 +2,9 @@
 
 The columns and what may change are the paper's. Corrected are: the German label (1 = good payer), and bail, which is
 read from the cohort of 1978 instead of the file drawn from it with replacement, so that a split puts no person on both
-sides. Numbers are continuous, as in the paper; where `real` is asked for, values nobody can have are ruled out (more
-than 16 steps of education, more than 99 hours, fewer than 0 priors).
+sides. Numbers are continuous, as in the paper; where `real` is asked for, what may change does so in whole numbers,
+values nobody can have are ruled out (more than 16 steps of education, more than 99 hours, fewer than 0 priors), and so
+is advice that nobody would give (more priors, more violations of prison rules), which the paper's Delta allows.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _study(
     people: pd.DataFrame,
     accepted: pd.Series,
     moves: dict[str, str],
-    real: dict[str, tuple[float, float]] | None,
+    real: dict[str, tuple[float, float, str]] | None,
     white: str | None,
 ) -> Study:
     features: list[ta.schema.Feature] = []
@@ -74,9 +75,10 @@ def _study(
         else:
             room = reach.get(column, 0.0)
             low, high = float(values.min()) - room, float(values.max()) + room
+            step, way = None, moves.get(column, "fixed")
             if real is not None and column in moves:
-                low, high = real[column]
-            features.append(Number(column, low, high, moves=moves.get(column, "fixed")))
+                (low, high, way), step = real[column], 1.0
+            features.append(Number(column, low, high, step, moves=way))
     group = None if white is None else people[white].to_numpy() == 1
     return Study(name, people, accepted.to_numpy(dtype=bool), ta.Schema(tuple(features)), reach, group)
 
@@ -99,7 +101,7 @@ def _adult(real: bool) -> Study:
         married=table["marital"].str.contains("Married").astype(int),  # spouse absent and in the forces included
         male=(table["sex"] == "Male").astype(int),
     )
-    bounds = {"education_num": (1.0, 16.0), "hours_per_week": (1.0, 99.0)} if real else None
+    bounds = {"education_num": (1.0, 16.0, "up"), "hours_per_week": (1.0, 99.0, "free")} if real else None
     moves = {"education_num": "up", "hours_per_week": "free"}
     return _study("adult", people, table["income"] == ">50K", moves, bounds, "white")
 
@@ -125,7 +127,7 @@ def _compas(real: bool) -> Study:
             "felony": (table["c_charge_degree"] == "F").astype(int),
         }
     )
-    bounds = {"priors_count": (0.0, float(people["priors_count"].max()))} if real else None
+    bounds = {"priors_count": (0.0, float(people["priors_count"].max()), "down")} if real else None
     return _study("compas", people, table["two_year_recid"] == 0, {"priors_count": "free"}, bounds, "white")
 
 
@@ -137,7 +139,7 @@ def _bail_rows(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
 
 def _bail(real: bool) -> Study:
     people, accepted = _bail_rows(pd.read_csv(io.BytesIO(obtain(bail.COHORT_1978).content)))
-    bounds = {"school": (1.0, 19.0), "rule": (0.0, float(people["rule"].max()))} if real else None
+    bounds = {"school": (1.0, 19.0, "up"), "rule": (0.0, float(people["rule"].max()), "down")} if real else None
     return _study("bail", people, accepted, {"school": "up", "rule": "free"}, bounds, "white")
 
 
@@ -150,7 +152,7 @@ def bail_as_published() -> tuple[tuple[pd.DataFrame, pd.Series], tuple[pd.DataFr
 def _german(real: bool) -> Study:
     table = pd.read_csv(io.BytesIO(obtain(GERMAN).content))
     people = table[["duration", "amount", "age"]].assign(status=table["personal_status_sex"].map(lambda k: f"code {k}"))
-    bounds = {"age": (18.0, 100.0), "amount": (100.0, 20000.0)} if real else None
+    bounds = {"age": (18.0, 100.0, "up"), "amount": (100.0, 20000.0, "free")} if real else None
     return _study("german", people, table["credit_risk"] == 1, {"age": "up", "amount": "free"}, bounds, None)
 
 

@@ -61,8 +61,7 @@ def compas(workshop: Workshop) -> Outcome:
         found.setdefault(f"{prefix}.pare.f1", []).append(quality(own >= theirs, t.truth(t.test))["f1"])
         found.setdefault(f"{prefix}.pare.recourse_all", []).append(float(((own >= theirs) | (reached > theirs)).mean()))
     for name, values in found.items():
-        out.figures[name] = (float(np.mean(values)), len(models[0].test))
-        out.data[name] = values
-    drop = np.mean(found["replay.compas.baseline.accuracy"]) - np.mean(found["replay.compas.ours.accuracy"])
-    out.figures["replay.compas.accuracy_lost"] = (float(drop), len(models[0].test))
+        out.figures[name] = (values, len(models[0].test))
+    lost = [b - a for b, a in zip(found["replay.compas.baseline.accuracy"], found["replay.compas.ours.accuracy"])]
+    out.figures["replay.compas.accuracy_lost"] = (lost, len(models[0].test))
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +83,7 @@ class Workshop:
     def __init__(self, folder: Path, seeds: int, small: bool, device: str):
         self.folder, self.seeds, self.small, self.device = folder, seeds, small, device
         self.ready: dict[str, list[Trained]] = {}
+        self.seconds: dict[tuple[str, int], float] = {}  # of training a stack, where this run trained it
 
     def study(self, name: str, real: bool = False) -> Study:
         study = load(name, real)
@@ -116,7 +118,9 @@ class Workshop:
             for seed in range(seeds)
         ]
         rows = [cut[pare.seed] for pare in pares]
+        start = time.perf_counter()
         fit_together(pares, study.people, study.accepted, [train for train, _, _ in rows])
+        self.seconds[study.name, len(pares)] = time.perf_counter() - start
         return [Trained(pare, study, calibration, test) for pare, (_, calibration, test) in zip(pares, rows)]
 
     def main(self, name: str, lam: float, seed: int) -> Trained:

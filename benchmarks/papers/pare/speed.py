@@ -10,6 +10,7 @@ from ledger import Outcome
 
 import turnabout as ta
 from pare.runs import Workshop
+from turnabout.audit import existence
 from turnabout.core.run import Run
 from turnabout.train import Pare
 
@@ -43,5 +44,8 @@ def speed(workshop: Workshop, repeats: int) -> Outcome:
     start = time.perf_counter()
     method.find(people)
     out.figures["adult.one_step_find_seconds"] = (time.perf_counter() - start, len(people))
+    start = time.perf_counter()
+    existence(asked, people, points=33)
+    out.figures["adult.exact_seconds"] = (time.perf_counter() - start, len(people))
     out.data["threads"] = torch.get_num_threads()
     return out

@@ -25,7 +25,11 @@ def by_lambda(workshop: Workshop, name: str, lams: tuple[float, ...], most: int)
     """Figure 1: quality and recourse at the threshold of highest F1."""
     models = workshop.trained(workshop.study(name), lams)
     rows = [{"lam": t.pare.lam} | _fast(t, most) for t in models]
-    return _summed(f"{name}.sweep", "lam", rows, len(models[0].test[:most]))
+    out = _summed(f"{name}.sweep", "lam", rows, len(models[0].test[:most]))
+    if (key := (name, len(models))) in workshop.seconds:
+        label = f"{name}.stack_of_{len(models)}_seconds_{workshop.device}"
+        out.figures[label] = (workshop.seconds[key], len(models[0].study.people))
+    return out
 
 
 def by_size(workshop: Workshop, sizes: tuple[float, ...], seeds: int, most: int) -> Outcome:
@@ -87,7 +91,7 @@ def _summed(name: str, along: str, rows: Iterable[dict[str, Any]], people: int) 
     for (at, what), values in found.items():
         low, high = mean_interval(values) if len(values) > 1 else (float("nan"), float("nan"))
         mean = float(np.mean(values))
-        out.figures[f"{name}.{at:g}.{what}"] = (mean, people)
+        out.figures[f"{name}.{at:g}.{what}"] = (values, people)
         line = {along: at, "metric": what, "value": mean, "low": low, "high": high, "seeds": len(values)}
         out.data["table"].append({k: (None if isinstance(v, float) and v != v else v) for k, v in line.items()})
     return out

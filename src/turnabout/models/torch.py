@@ -77,7 +77,7 @@ class ModuleScores(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.module(x.reshape(-1, x.shape[-1]).to(self.own_dtype))
-        out = out.reshape(out.shape[0], -1).double().reshape(*x.shape[:-1], -1)
+        out = out.double().reshape(*x.shape[:-1], out.shape[1:].numel())
         if self.output != "probability":
             return out
         tiny = torch.finfo(self.own_dtype).eps / 2
