@@ -67,7 +67,7 @@ def plan_cells(workshop: Workshop, full: bool) -> list[Cell]:
     run = partial(others.sentences, workshop.seeds, not full)
     cells.append(Cell("sentiment", "sentiment", 600, run))
     for name in ("compas", "adult", "bail") if full else ("compas",):
-        cells.append(Cell(f"trees.{name}", "trees", 300, partial(others.trees, name, full)))
+        cells.append(Cell(f"trees.{name}", "trees", 300, partial(others.granting, name, full)))
     cells.append(Cell("speed", "speed", 120, partial(speed.speed, workshop, 3 if full else 1)))
     return cells
 

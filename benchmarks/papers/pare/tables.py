@@ -33,6 +33,7 @@ METHODS = {
 }
 LINEAR_PEOPLE = 100  # an integer program for each
 NOISE = 0.1  # standard deviations
+SENSIBLE = {"adult": ("hours_per_week", 1), "compas": ("priors_count", -1), "bail": ("rule", -1)}  # more or less
 
 
 def tables(workshop: Workshop, name: str, lam: float, seed: int, most: int) -> Outcome:
@@ -87,6 +88,7 @@ def _at_f1max(out: Outcome, trained: Trained, prefix: str, most: int) -> None:
     _put(out, f"{prefix}.gradient_finds_of_existing", exists.found_by(answers["gradient"]).value, exists.refused.n)
     _robustness(out, asked, people, answers, prefix)
     _full_step_noise(out, trained, asked, people, prefix)
+    _sense(out, trained, asked, people, prefix)
     rows = answers["gradient"].options
     told = classifier_two_sample(trained.people(test), rows, trained.study.schema, seed=trained.pare.seed)
     for kind, rate in told.accuracy.items():
@@ -124,6 +126,21 @@ def _full_step_noise(out: Outcome, trained: Trained, asked: ta.Problem, people: 
     shaken[..., columns] += noise
     share = float((asked.margin(shaken) >= 0).double().mean()) if len(x) else None
     _put(out, f"{prefix}.noise.recourse_whole_step", share, len(x))
+
+
+def _sense(out: Outcome, trained: Trained, asked: ta.Problem, people: pd.DataFrame, prefix: str) -> None:
+    """Whether the best changes make sense: who goes half as far again should not be refused for it (overdone), and
+    nobody should be told to offend more or to work less (perverse)."""
+    refused = people[asked.judge(people) < 0]
+    rows = trained.pare.attain(refused, ATTAIN)
+    granted = asked.judge(rows) >= 0 if len(rows) else np.zeros(0, dtype=bool)
+    x, x_new = trained.study.schema.encode(refused[granted]), trained.study.schema.encode(rows[granted])
+    share = float((asked.margin(x + 1.5 * (x_new - x)) < 0).double().mean()) if len(x) else None
+    _put(out, f"{prefix}.f1max.overdone", share, len(x))
+    if (way := SENSIBLE.get(trained.study.name)) is not None:
+        column, sign = way
+        change = (rows[column] - refused[column])[granted] * sign
+        _put(out, f"{prefix}.f1max.perverse", float((change < 0).mean()) if len(change) else None, len(change))
 
 
 def _guaranteed(out: Outcome, trained: Trained, prefix: str) -> None:

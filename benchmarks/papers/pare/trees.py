@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 import turnabout as ta
-from benchmarks.papers.pare.people import Study, load
+from pare.people import Study, load
 from turnabout.schema import Number
 from turnabout.train import GrantingTrees, best_threshold, calibrate
 
@@ -128,9 +127,3 @@ def _in_whole_numbers(schema: ta.Schema) -> ta.Schema:
 
 def _f1(yes: np.ndarray, accepted: np.ndarray) -> float:
     return float(2 * (yes & accepted).sum() / max(1, yes.sum() + accepted.sum()))
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for each in ("compas", "bail", "adult"):
-        print(each, summary(study(each)).round(3).to_string(), sep="\n")

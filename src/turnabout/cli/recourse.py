@@ -10,6 +10,7 @@ from rich.table import Table
 
 from turnabout.cli.app import app, schema_app
 from turnabout.cli.files import class_named, load_model, read_table, set_id
+from turnabout.cli.people import read_frame
 from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data, talk
 
 if TYPE_CHECKING:
@@ -56,18 +57,25 @@ def find(
         float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="The class that counts as accepted.")] = None,
+    reach: Annotated[
+        list[str] | None,
+        typer.Option(help="How far a column may move, like hours=9; may be repeated. Others then stay as they are."),
+    ] = None,
     options: Annotated[int, typer.Option(help="Options for each person.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
     format: Annotated[Format, typer.Option(help="What to write to stdout.")] = "json",
 ) -> None:
-    """Find recourse for everyone in a table whom the model refuses."""
+    """Find recourse for everyone in a table whom the model refuses.
+
+    A model made by `turnabout train` brings its schema and how far columns may move.
+    """
     from turnabout.methods import find as find_recourse
-    from turnabout.schema import Schema
 
     chosen = None if method is None else method_named(method)
-    known_schema = None if schema is None else Schema.load(schema)
+    fitted = load_model(model)
+    known_schema, rules = read_frame(fitted, schema, reach)
     table = read_table(people, known_schema)
     if id_column is not None:
         table = set_id(table, id_column)
@@ -79,7 +87,6 @@ def find(
         if known is None or labels not in known.columns:
             raise typer.BadParameter(f"the background has no column {labels!r}.", param_hint="--labels")
         accepted = known.pop(labels)
-    fitted = load_model(model)
     with stdout_for_data(), progress_bar("finding recourse") as progress:
         answer = find_recourse(
             fitted,
@@ -87,6 +94,7 @@ def find(
             schema=known_schema,
             background=known,
             labels=accepted,
+            rules=rules,
             method=chosen,
             threshold=threshold,
             target=None if target is None else class_named(fitted, target),

@@ -2,10 +2,11 @@
 
 ``load("german")`` works everywhere: it is part of the package. The others are looked for in the folder named
 by ``TURNABOUT_DATA``, then in the user's cache, then on the publisher's site; every file is checked against
-a known checksum before it is read.
+a known checksum before it is read. Sentences and words (`sentences`, `phrases`, `antonyms`) are never downloaded.
 """
 
 from turnabout.datasets.catalog import describe, load, names
 from turnabout.datasets.dataset import Dataset
+from turnabout.datasets.sentences import antonyms, phrases, sentences
 
-__all__ = ["Dataset", "describe", "load", "names"]
+__all__ = ["Dataset", "antonyms", "describe", "load", "names", "phrases", "sentences"]

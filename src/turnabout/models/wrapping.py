@@ -54,8 +54,8 @@ def wrap(
             f"the second argument of wrap is a Schema, not {type(schema).__name__}.",
             hint="Schema.infer(table) drafts one: wrap(model, schema).",
         )
-    if isinstance(network := getattr(model, "module_", None), torch.nn.Module):
-        model, threshold, output = _unpack(model, network, schema), _own(model, threshold), "logit"
+    if isinstance(getattr(model, "schema", None), Schema) and is_estimator(model):  # one of turnabout.train
+        model, threshold, output = _unpack(model, schema, threshold, output)
     threshold = check_threshold(threshold)
     rows = None if background is None else as_frame(background)
     if isinstance(model, torch.nn.Module):
@@ -76,18 +76,18 @@ def wrap(
     )
 
 
-def _own(model: Any, threshold: float | None) -> float | None:
-    """The threshold given, else the one the estimator decides with itself."""
-    return getattr(model, "threshold", None) if threshold is None else threshold
-
-
-def _unpack(model: Any, network: torch.nn.Module, schema: Schema) -> torch.nn.Module:
-    """The network inside an estimator such as train.Pare, so that searches can see into it."""
-    if getattr(model, "schema", schema) != schema:
+def _unpack(
+    model: Any, schema: Schema, threshold: float | None, output: Output | None
+) -> tuple[Any, float | None, Output | None]:
+    """What is inside an estimator of turnabout.train, so that searches can see into it, and how it decides."""
+    if model.schema != schema:
         raise ModelError(
             f"{type(model).__name__} was trained with another schema.", hint="wrap it with its own: model.schema."
         )
-    return network
+    own = getattr(model, "threshold", None) if threshold is None else threshold
+    if isinstance(network := getattr(model, "module_", None), torch.nn.Module):
+        return network, own, output or "logit"
+    return getattr(model, "estimator_", model), own, output
 
 
 def _check_rewrap(model: Model, schema: Schema, given: dict[str, object]) -> None:

@@ -83,7 +83,8 @@ class _Options:
     def of(cls, own: Tensor, column: int, values: Tensor, valid: Tensor) -> _Options:
         """Of a scalar: own (n,), other values (n, c) and whether they count."""
         whole = torch.cat([own.unsqueeze(1), values], 1).unsqueeze(2)
-        return cls(torch.tensor([column]), whole, torch.cat([torch.ones_like(valid[:, :1]), valid], 1))
+        stay = torch.ones(len(own), 1, dtype=torch.bool)
+        return cls(torch.tensor([column]), whole, torch.cat([stay, valid], 1))
 
     @classmethod
     def levels(cls, around: Around, columns: Tensor) -> _Options:
@@ -100,6 +101,7 @@ class _Options:
         cls, own: Tensor, lo: Tensor, hi: Tensor, column: int, cut: Tensor, below: Tensor, above: Tensor
     ) -> _Options:
         """Of a scalar with cuts (m,): the nearest value on the other side of each cut within reach."""
+        own = own.contiguous()
         start = torch.searchsorted(cut, own + lo - TOLERANCE)
         turn = torch.searchsorted(cut, own)  # from here on, cuts lie above: a value on a cut is on its left
         stop = torch.maximum(torch.searchsorted(cut, own + hi + TOLERANCE), turn)
@@ -166,7 +168,6 @@ def _best(model: Model, around: Around, parts: list[_Options], index: Tensor) ->
     effort = torch.full_like(margin, torch.inf)
     effort[person, option] = delta.abs().sum(1)
     effort[margin < margin.amax(1, keepdim=True)] = torch.inf
-    chosen = torch.zeros_like(around.x[index])
     place = torch.full((n, total), -1)
     place[person, option] = torch.arange(len(rows))
-    return chosen + delta[place.gather(1, effort.argmin(1, keepdim=True)).squeeze(1)]
+    return delta[place.gather(1, effort.argmin(1, keepdim=True)).squeeze(1)]

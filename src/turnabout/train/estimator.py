@@ -16,18 +16,8 @@ from turnabout.train.examples import read_labels
 from turnabout.train.seen import Seen
 
 
-class Estimator(ABC):
-    """A classifier with a schema, a region, a weight of recourse and a threshold; its subclasses fit and score."""
-
-    _estimator_type = "classifier"
-    schema: Schema
-    region: Region | None
-    lam: float
-    threshold: float
-    trained_on_: Seen
-    n_features_in_: int
-
-    # -- parameters -------------------------------------------------------------------------------------------
+class Parameters:
+    """Arguments of __init__ that can be read and set, as scikit-learn does it."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of __init__, by name."""
@@ -41,6 +31,20 @@ class Estimator(ABC):
                 raise TrainingError(f"{type(self).__name__} has no parameter '{name}'.", hint=f"it has {known}.")
             setattr(self, name, value)
         return self
+
+
+class Estimator(Parameters, ABC):
+    """A classifier with a schema, a region, a weight of recourse and a threshold; its subclasses fit and score."""
+
+    _estimator_type = "classifier"
+    schema: Schema
+    region: Region | None
+    lam: float
+    threshold: float
+    trained_on_: Seen
+    n_features_in_: int
+
+    # -- manners ----------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters

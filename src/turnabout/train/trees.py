@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,8 @@ import pandas as pd
 from turnabout.actions.regions import Region
 from turnabout.errors import TrainingError
 from turnabout.models import Model, wrap
-from turnabout.schema import Category, Number, Schema, as_frame
+from turnabout.schema import Category, Scalar, Schema, as_frame
+from turnabout.schema.levels import Levels
 from turnabout.train.attain import attain
 from turnabout.train.cells import Cells, check_moving
 from turnabout.train.estimator import Estimator, read_examples
@@ -39,6 +41,11 @@ class GrantingTrees(Estimator):
     itself, trained on all rows. Nothing promises that a round improves on the last: trees are grown greedily, and
     everyone's best change moves when they are grown anew. At most three features may change.
 
+    Trees left free do this too well: they learn passwords. A cell that few people stand in, 42 hours or exactly 12
+    priors, costs them nothing and is in everyone's reach. So the default base is `monotone` in the numbers that may
+    change, towards the side where more people were accepted: whoever does more than was asked stays accepted, and so
+    are all who stand there already. A base of your own should have such constraints too (`monotonic_cst`).
+
     Works like a scikit-learn classifier on tables, and `turnabout.train.calibrate` takes it as it is. `estimator_` is
     the fitted base, to be saved or wrapped like any other.
 
@@ -54,6 +61,7 @@ class GrantingTrees(Estimator):
     refused_only : ask for recourse only where the trees at hand refuse.
     validation : share of the rows set aside to choose the round.
     threshold : the least P(yes) that is a yes.
+    monotone : for base None: scores rise or fall throughout along each number, ordinal or binary that may change.
     seed : of the held-out rows, and of the base that is built for None.
     """
 
@@ -72,6 +80,7 @@ class GrantingTrees(Estimator):
         refused_only: bool = False,
         validation: float = 0.1,
         threshold: float = 0.5,
+        monotone: bool = True,
         seed: int = 0,
     ):
         self.schema = schema
@@ -83,6 +92,7 @@ class GrantingTrees(Estimator):
         self.refused_only = refused_only
         self.validation = validation
         self.threshold = threshold
+        self.monotone = monotone
         self.seed = seed
 
     # -- training ---------------------------------------------------------------------------------------------
@@ -110,20 +120,36 @@ class GrantingTrees(Estimator):
 
     def _alternate(self, train: pd.DataFrame, y: np.ndarray, held: pd.DataFrame, y_held: np.ndarray) -> None:
         """Steps (3) and (2) in turn, from nobody's change on."""
-        base = default_trees(self.schema, self.seed) if self.base is None else self.base
+        base = self._own_base(train, y) if self.base is None else self.base
         name = weight_name(base)
         reached = train.iloc[:0]
         losses: list[float] = []
         checks: list[float] = []
         for _ in range(1 + (self.rounds if self.lam > 0 else 0)):
             estimator = self._refit(base, name, train, y, reached)  # (3)
-            loss, reached = self._objective(estimator, train, y)  # (2)
-            check = self._objective(estimator, held, y_held)[0] if len(held) else np.nan
+            trees = self._wrapped(estimator) if self.lam > 0 else None
+            loss, reached = self._objective(estimator, trees, train, y)  # (2)
+            check = self._objective(estimator, trees, held, y_held)[0] if len(held) else np.nan
             if not checks or check < min(checks):
                 self.estimator_ = estimator
             losses.append(loss)
             checks.append(check)
         self.history_ = History(np.array(losses), np.array(checks), np.array(int(np.argmin(checks))))
+
+    def _own_base(self, people: pd.DataFrame, y: np.ndarray) -> Any:
+        """Gradient boosting, monotone towards the accepted in what may change."""
+        if not self.monotone:
+            return default_trees(self.schema, self.seed)
+        x = self.schema.encode(people)
+        may = self.region_of().bind(self.schema).columns
+        slopes = {}
+        for feature, s in zip(self.schema.features, self.schema.slices, strict=True):
+            if isinstance(feature, Scalar) and s.start in may:
+                known = x[:, s.stop - 1].numpy() < 0.5 if feature.missing else np.ones(len(y), dtype=bool)
+                ranks = pd.Series(x[known, s.start].numpy()).rank().to_numpy()
+                yes, no = ranks[y[known]], ranks[~y[known]]
+                slopes[feature.name] = int(np.sign(yes.mean() - no.mean())) if len(yes) and len(no) else 0
+        return default_trees(self.schema, self.seed, slopes)
 
     def _refit(self, base: Any, name: str, people: pd.DataFrame, y: np.ndarray, reached: pd.DataFrame) -> Any:
         """The base fitted to people at weight 1, and to the rows that some of them reach at weight lam."""
@@ -136,14 +162,16 @@ class GrantingTrees(Estimator):
         weight = np.concatenate([np.ones(len(people)), np.full(len(reached), float(self.lam))])
         return clone(base).fit(rows, labels, **{name: weight})
 
-    def _objective(self, estimator: Any, people: pd.DataFrame, y: np.ndarray) -> tuple[float, pd.DataFrame]:
-        """(1) over some people, and the rows reached by those of whom recourse is asked."""
+    def _objective(
+        self, estimator: Any, trees: Model | None, people: pd.DataFrame, y: np.ndarray
+    ) -> tuple[float, pd.DataFrame]:
+        """(1) over some people, and the rows reached by those for whom recourse is asked; trees None: lam is 0."""
         own = estimator.predict_proba(people)[:, 1]
         loss = _loss(np.where(y, own, 1 - own)).mean()
-        if self.lam == 0:
+        if trees is None:
             return float(loss), people.iloc[:0]
         asked = people[own < self.threshold] if self.refused_only else people
-        reached = self._attain(estimator, asked)
+        reached = self._attain(trees, asked)
         if len(asked):
             loss += self.lam * _loss(estimator.predict_proba(reached)[:, 1]).sum() / len(people)
         return float(loss), reached
@@ -158,7 +186,7 @@ class GrantingTrees(Estimator):
     def model(self, threshold: float | None = None) -> Model:
         """The trees as a decision maker for `Problem`."""
         self._fitted()
-        return wrap(self.estimator_, self.schema, self.threshold if threshold is None else threshold)
+        return self._wrapped(self.estimator_, threshold)
 
     def attain(self, people: Any) -> pd.DataFrame:
         """The rows of highest score that people can reach, as they would be printed; found exactly (`Cells`).
@@ -167,34 +195,43 @@ class GrantingTrees(Estimator):
         as people.
         """
         self._fitted()
-        return self._attain(self.estimator_, as_frame(people))
+        return self._attain(self.model(), as_frame(people))
 
-    def _attain(self, estimator: Any, people: pd.DataFrame) -> pd.DataFrame:
+    def _wrapped(self, estimator: Any, threshold: float | None = None) -> Model:
+        return wrap(estimator, self.schema, self.threshold if threshold is None else threshold)
+
+    def _attain(self, trees: Model, people: pd.DataFrame) -> pd.DataFrame:
         if not len(people):
             return self.schema.table(people)
-        trees = wrap(estimator, self.schema, 0.5)
         return attain(trees, self.region_of(), people, Cells(self.points))  # type: ignore[arg-type]
 
 
-def default_trees(schema: Schema, seed: int = 0) -> Any:
-    """Gradient boosting by histograms on raw tables of a schema: levels in their order, categories one-hot."""
+def default_trees(schema: Schema, seed: int = 0, slopes: Mapping[str, int] | None = None) -> Any:
+    """Gradient boosting by histograms on raw tables of a schema: levels in their order, categories one-hot.
+
+    slopes : 1 where the score may only rise with a number, ordinal or binary, -1 where it may only fall.
+    """
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-    trees = HistGradientBoostingClassifier(max_iter=100, max_leaf_nodes=8, early_stopping=False, random_state=seed)
-    encoders: list[Any] = []
-    for feature in schema:
-        levels = [list(getattr(feature, "levels", ()))]
-        if isinstance(feature, Category):
-            encoders.append(
-                (OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False), [feature.name])
-            )
-        elif not isinstance(feature, Number) and any(isinstance(level, str) for level in levels[0]):
-            code = OrdinalEncoder(categories=levels, handle_unknown="use_encoded_value", unknown_value=np.nan)
-            encoders.append((code, [feature.name]))
-    return make_pipeline(make_column_transformer(*encoders, remainder="passthrough"), trees) if encoders else trees
+    categories = [f for f in schema if isinstance(f, Category)]
+    named = [f for f in schema if isinstance(f, Levels) and any(isinstance(level, str) for level in f.levels)]
+    plain = [f for f in schema if f not in categories and f not in named]
+    columns = [0 for f in categories for _ in f.levels] + [(slopes or {}).get(f.name, 0) for f in [*named, *plain]]
+    trees = HistGradientBoostingClassifier(
+        max_iter=100, max_leaf_nodes=8, early_stopping=False, monotonic_cst=columns, random_state=seed
+    )
+    if not categories and not named:
+        return trees
+    hot = OneHotEncoder(categories=[list(f.levels) for f in categories], handle_unknown="ignore", sparse_output=False)
+    codes = OrdinalEncoder(
+        categories=[list(f.levels) for f in named], handle_unknown="use_encoded_value", unknown_value=np.nan
+    )
+    parts = [(hot, [f.name for f in categories])] if categories else []
+    parts += [(codes, [f.name for f in named])] if named else []
+    return make_pipeline(make_column_transformer(*parts, remainder="passthrough"), trees)
 
 
 def weight_name(base: Any) -> str:

@@ -1,0 +1,164 @@
+"""What the command line says about people: who was accepted, who trains and who judges, and how far each may move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from turnabout.actions import Region
+    from turnabout.schema import Schema
+
+SHARE = 15  # percent of the people that calibrate, and as many that test
+MOST_TRIED = 3  # features of which all rows can be tried
+
+
+class Parts(NamedTuple):
+    """People who train, calibrate and test, and whether each was accepted."""
+
+    train: pd.DataFrame
+    calibration: pd.DataFrame
+    test: pd.DataFrame
+    accepted: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def read_accepted(table: pd.DataFrame, label: str, yes: str | None, schema: Schema) -> np.ndarray:
+    """(n,) whether the label column says yes."""
+    if label not in table.columns:
+        raise typer.BadParameter(
+            f"the table has no column {label!r}; it has {', '.join(map(str, table.columns))}.", param_hint="--label"
+        )
+    if label in schema.names:
+        raise typer.BadParameter(
+            f"{label!r} is also a feature of the schema; take it out there, or the model would read the outcome.",
+            param_hint="--label",
+        )
+    column = table[label]
+    if (gaps := int(column.isna().sum())) > 0:
+        raise typer.BadParameter(f"{gaps} people have no {label!r}; leave them out.", param_hint="--label")
+    values = sorted(column.unique().tolist(), key=str)
+    if yes is None and not set(values) <= {0, 1}:
+        raise typer.BadParameter(
+            f"{label!r} holds {_some(values)}; say which of them is the favourable one.", param_hint="--yes"
+        )
+    wanted = [v for v in values if (v == 1 if yes is None else yes in (_word(v), _word(v).lower()))]
+    if yes is not None and not wanted:
+        raise typer.BadParameter(f"{label!r} has no value {yes!r}; it holds {_some(values)}.", param_hint="--yes")
+    if len(values) < 2:
+        raise typer.BadParameter(
+            f"all {len(table)} people have {label} = {_some(values) or 'nothing'}: there is nothing to tell apart.",
+            param_hint="--label",
+        )
+    return column.isin(wanted).to_numpy(dtype=bool)
+
+
+def split_people(table: pd.DataFrame, accepted: np.ndarray, seed: int, epsilon: float, alpha: float) -> Parts:
+    """70 / 15 / 15 percent, drawn by the seed; refuses a table too small to promise anything."""
+    import numpy as np
+
+    from turnabout.errors import TrainingError
+    from turnabout.train import rows_needed
+
+    n, needed = len(table), rows_needed(epsilon, alpha)
+    side = n * SHARE // 100
+    if side < needed:
+        raise TrainingError(
+            f"{n} people are too few for epsilon={epsilon:g} and alpha={alpha:g}: {SHARE} % of them calibrate, which "
+            f"makes {side}, and {needed} are needed.",
+            hint=f"bring at least {-(-needed * 100 // SHARE)} people, or allow a larger --epsilon or --alpha.",
+        )
+    order = np.random.default_rng(seed).permutation(n)
+    places = [np.sort(part) for part in np.split(order, [n - 2 * side, n - side])]
+    train, calibration, test = (table.iloc[place] for place in places)
+    return Parts(train, calibration, test, (accepted[places[0]], accepted[places[1]], accepted[places[2]]))
+
+
+def read_region(
+    reach: list[str] | None, deviations: float | None, schema: Schema, measured_on: pd.DataFrame | None
+) -> Region | None:
+    """How far people may move: as named, else by deviations of a table's columns; None where nothing is said."""
+    from turnabout.actions import Box
+
+    named = dict(_reach(text, schema) for text in reach or ())
+    if deviations is None:
+        region = Box(named) if named else None
+    elif measured_on is None:
+        raise typer.BadParameter(
+            "deviations are measured on the training people; give them by --trained-on.", param_hint="--deviations"
+        )
+    else:
+        region = Box({**(Box.measured(measured_on, schema, deviations).reach or {}), **named})
+    if not moving(region, schema):
+        raise typer.BadParameter("nothing may move: nobody could do anything.", param_hint="--reach")
+    return region
+
+
+def read_frame(model: Any, schema: Path | None, reach: list[str] | None) -> tuple[Schema | None, list[Region]]:
+    """The schema and the region for a search: as given, else those that a model of `turnabout train` brings along."""
+    from turnabout.actions import Region
+    from turnabout.schema import Schema
+
+    own = getattr(model, "schema", None)
+    known = Schema.load(schema) if schema is not None else own if isinstance(own, Schema) else None
+    if reach and known is None:
+        raise typer.BadParameter("it names columns of a schema; give one by --schema.", param_hint="--reach")
+    region = read_region(reach, None, known, None) if reach and known is not None else getattr(model, "region", None)
+    return known, [region] if isinstance(region, Region) else []
+
+
+def moving(region: Region | None, schema: Schema) -> list[str]:
+    """The features that may move."""
+    from turnabout.actions import Box
+
+    columns = (region or Box()).bind(schema).columns
+    return [name for name, s in zip(schema.names, schema.slices, strict=True) if s.start in columns]
+
+
+def check_few_move(region: Region | None, schema: Schema, why: str) -> None:
+    """Refuse more moving features than can be tried row by row."""
+    names = moving(region, schema)
+    if len(names) > MOST_TRIED:
+        raise typer.BadParameter(
+            f"{len(names)} columns may move ({_some(names)}). {why}, so that all rows within reach are tried, which "
+            f"works for up to {MOST_TRIED}: name those that move, like --reach {names[0]}=1.",
+            param_hint="--reach",
+        )
+
+
+def check_folders(**files: Path | None) -> None:
+    """Refuse files that cannot be written, by the option that names each, before the work is done."""
+    for option, file in files.items():
+        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+            why = "is a folder" if file.is_dir() else "lies in a folder that is not there"
+            raise typer.BadParameter(f"{str(file)!r} {why}.", param_hint=f"--{option}")
+
+
+def _reach(text: str, schema: Schema) -> tuple[str, float]:
+    name, _, number = text.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        name = ""
+    if not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=NUMBER, like hours=9.", param_hint="--reach")
+    if name not in schema.names:
+        raise typer.BadParameter(
+            f"the schema has no column {name!r}; it has {', '.join(schema.names)}.", param_hint="--reach"
+        )
+    if schema[name].moves == "fixed" and value > 0:
+        raise typer.BadParameter(f"the schema holds {name!r} fixed; nobody can move it.", param_hint="--reach")
+    return name, value
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _some(values: list[Any]) -> str:
+    """The first few of some values."""
+    return ", ".join(map(_word, values[:6])) + (", ..." if len(values) > 6 else "")
