@@ -109,7 +109,8 @@ def gather(lines: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     for name, entries in found.items():
         values = [value for value, _ in entries if value is not None]
         mean = _round(float(np.mean(values))) if values else None
-        out[name] = {"value": mean, "people": entries[0][1], "seeds": len(entries)}
+        people = int(np.median([people for _, people in entries]))  # of a seed
+        out[name] = {"value": mean, "people": people, "seeds": len(entries)}
         if len(values) > 1:
             low, high = mean_interval(values)
             out[name] |= {"min": _round(min(values)), "max": _round(max(values))}

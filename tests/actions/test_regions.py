@@ -247,6 +247,79 @@ def test_the_steepest_change_beats_points_of_the_region(name):
     assert ((inside_points(around, 200) * slope.unsqueeze(1)).sum(-1) <= best + 1e-8).all()
 
 
+NARROW = Schema(
+    (Number("a", 0, 99, step=0.5), Number("b", -5.0, 5.0), Ordinal("o", ("lo", "mid", "hi", "top")), Binary("z"))
+)
+
+
+def test_the_nearest_point_of_a_polytope_that_is_one_point():
+    # o is at its top, so that nothing but 0 keeps to all rows
+    region = Polytope(
+        [
+            ({"b": -0.05, "o": 0.93, "z": -0.03}, 0),
+            ({"a": -0.19, "b": 0.62, "o": -2.22}, 0),
+            ({"b": 1.52, "o": 1.51, "z": 0.78}, 0),
+        ]
+    )
+    around = region.bind(NARROW).around(NARROW.encode(pd.DataFrame({"a": [89.1], "b": [2.66], "o": ["top"], "z": [0]})))
+    wish = [[0.4568888297137864, -0.3060915301895747, -0.3552120119046478, 0.5204934656234848]]
+    near = around.project(torch.tensor(wish, dtype=torch.float64))
+    assert around.outside(near) <= 1e-12
+    assert near.abs().max() <= 1e-12
+
+
+def test_the_nearest_point_where_a_column_cannot_move():
+    schema = Schema((Number("a", 0, 1e6, moves="up"), Number("b", -5, 5, moves="up", missing=True)))
+    region = Polytope([({"a": -0.535002571753355, "b": -1.3872826341825093}, 0.0), ({"a": 0.377, "b": 0.0366}, 4.4)])
+    around = region.bind(schema).around(schema.encode(pd.DataFrame({"a": [1e6], "b": [-1.5]})))
+    for size in (1.0, 1e-6, 1e6):
+        near = around.project(size * torch.tensor([[0.88, 1.06, -0.26]], dtype=torch.float64))
+        assert (near.abs() <= 1e-12).all()  # false for nan
+
+
+def random_polytope(rng: np.random.Generator, widest: float) -> tuple[Schema, Polytope]:
+    """A few rows, most through 0, over columns of different spans, some of which move one way or not at all."""
+    ways = rng.choice(["free", "up", "down", "fixed"], 4, p=[0.5, 0.2, 0.2, 0.1])
+    highs = rng.choice([1.0, 10.0, 99.0, widest], 4)
+    schema = Schema(tuple(Number(f"n{i}", 0, highs[i], moves=str(ways[i]), missing=i == 3) for i in range(4)))
+    rows = []
+    for _ in range(rng.integers(1, 5)):
+        named = rng.permutation(4)[: rng.integers(1, 5)]
+        rows.append(({f"n{i}": float(rng.normal()) for i in named}, float(rng.choice([0, 0, 1, 4.4]))))
+    if rng.random() < 0.2:  # an equation
+        rows.append(({name: -c for name, c in rows[0][0].items()}, 0.0))
+    return schema, Polytope(rows, {"n0": 1.0} if rng.random() < 0.3 else None)
+
+
+def test_nearest_points_of_random_polytopes():
+    rng = np.random.default_rng(0)
+    for case in range(400):
+        schema, region = random_polytope(rng, widest=1e6 if case % 2 else 99.0)
+        shares = rng.choice([0.0, 0.1, 0.5, 0.77, 1.0], (6, 4))
+        table = pd.DataFrame({f.name: shares[:, i] * f.high for i, f in enumerate(schema)})
+        table.loc[0, "n3"] = np.nan
+        around = region.bind(schema).around(schema.encode(table))
+        far = float(rng.choice([0.01, 1.0, 100.0])) * torch.from_numpy(rng.normal(size=(6, schema.d)))
+        near = around.project(far)
+        assert near.isfinite().all(), (case, region)
+        assert around.outside(near).max() <= 1e-8, (case, region)
+        assert (-(near[:, around.scalar] @ around.a.T) - around.b).max() <= 1e-13, (case, region)
+        if case % 2 or not len(around.scalar):
+            continue  # the solver's tolerance is too coarse for the widest
+        # no point of the region lies further along the way from the nearest point to the wish
+        way = far - near
+        best = polytope_by_linprog(around, way)
+        assert (best - (way * near).sum(1) <= 1e-7 * (1 + way.norm(dim=1))).all(), (case, region)
+
+
+def test_steps_that_stay_inside_find_the_same_points(monkeypatch):
+    around = REGIONS["many"].bind(TOWN).around(TOWN.encode(people(30)))
+    far = 0.7 * draws(30, TOWN.d)
+    near = around.project(far)
+    monkeypatch.setattr(vertices, "_multipliers", lambda matrix: np.full((matrix.shape[0], matrix.shape[2]), np.nan))
+    torch.testing.assert_close(around.project(far), near, atol=1e-9, rtol=0)
+
+
 # -- corners ------------------------------------------------------------------------------------------------------
 
 
@@ -334,6 +407,17 @@ def test_a_missing_category_is_stuck():
         assert (around.project(draws(2, 5, seed=4))[1, :3] != 0).any()
 
 
+def test_a_polytope_of_what_is_fixed_lets_nothing_move():
+    schema = Schema((Number("a", moves="fixed"), Number("b")))
+    region, x = Polytope([({"a": 1.0}, 0)]).bind(schema), torch.full((3, 2), 0.5, dtype=torch.float64)
+    around = region.around(x)
+    for delta in (around.steepest(draws(3, 2)), around.project(draws(3, 2)), around.corners().squeeze(1)):
+        assert torch.equal(delta, torch.zeros_like(x))
+    assert around.corners().shape == (3, 1, 2)
+    assert torch.equal(region.snap(x, x + draws(3, 2)), x)
+    assert (region.violation(x, x + torch.tensor([0.0, 0.1])) > 0).all()
+
+
 def test_a_reach_below_one_lets_nothing_switch():
     region = Box({"phone": 0.5, "housing": 0.5, "hours": 1}).bind(TOWN)
     assert region.columns == (1,)
@@ -398,3 +482,17 @@ def test_the_same_on_a_gpu(name):
     torch.testing.assert_close(there.project(slope.cuda()).cpu(), here.project(slope))
     torch.testing.assert_close(here.to(device="cuda").project(slope.cuda()).cpu(), here.project(slope))
     assert (region.violation(x.cuda(), region.snap(x.cuda(), x.cuda() + slope.cuda())) == 0).all()
+
+
+def test_printable_limits_are_the_farthest_legal_values():
+    """Whole hours within 9.3 of her own, whole levels within 1.9; her own value may lie off the grid."""
+    schema = Schema((Number("hours", 0, 60, step=1), Number("level", 1, 16, step=1, moves="up")))
+    x = schema.encode(pd.DataFrame({"hours": [40.0, 57.0, 20.5], "level": [10.0, 16.0, 12.0]}))
+    region = Box({"hours": 9.3, "level": 1.9}).bind(schema)
+    around = region.printable(x)
+    units = torch.tensor([60.0, 15.0], dtype=torch.float64)
+    expected_hi = torch.tensor([[9.0, 1.0], [3.0, 0.0], [8.5, 1.0]], dtype=torch.float64)
+    expected_lo = torch.tensor([[-9.0, 0.0], [-9.0, 0.0], [-8.5, 0.0]], dtype=torch.float64)
+    assert torch.allclose(around.hi * units, expected_hi, atol=1e-9)
+    assert torch.allclose(around.lo * units, expected_lo, atol=1e-9)
+    assert (region.around(x).hi >= around.hi).all()

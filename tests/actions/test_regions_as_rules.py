@@ -203,6 +203,42 @@ def test_violation_takes_options_and_single_precision(name):
     assert (region.violation(x.float(), row.float()) == 0).all()
 
 
+DEAR = Schema((Number("savings", 0, 1e8, step=1, moves="up"), Number("hours", 0, 99, step=1, moves="up")))
+CHEAP_HOURS = {
+    "budget": Budget(0.035, weights={"savings": 100.0, "hours": 0.01}),
+    "ball": Ball(0.035, {"savings": 0.01, "hours": 100.0}),
+    "polytope": Polytope([({"savings": -100.0, "hours": -0.01}, 0.035)]),
+}
+
+
+@pytest.mark.parametrize("name", CHEAP_HOURS)
+def test_a_cheap_column_beside_a_dear_one_keeps_to_the_limit(name):
+    region = CHEAP_HOURS[name].bind(DEAR)
+    x = DEAR.encode(pd.DataFrame({"savings": [100] * 3, "hours": [40] * 3}))
+    x_new = DEAR.encode(pd.DataFrame({"savings": [100, 100, 101], "hours": [43, 44, 40]}))
+    violation = region.violation(x, x_new)
+    assert violation[0] == 0
+    assert violation[1].item() == pytest.approx(0.5 / 99)  # half an hour too much
+    assert violation[2].item() == pytest.approx(1e-8, rel=1e-3)  # a unit of savings too much
+    assert torch.equal(region.snap(x, x_new)[1], x_new[0])
+    farthest = region.snap(x[:1], torch.ones_like(x[:1]))
+    assert region.violation(x[:1], farthest).item() == 0
+
+
+@pytest.mark.parametrize(
+    "region",
+    [Budget(3), Budget(0.3, weights={"savings": 0.1}), Ball(3, {"savings": 1}), Polytope([({"savings": -1}, 3)])],
+    ids=str,
+)
+def test_rounding_of_encoded_rows_breaks_no_limit(region):
+    # a unit of savings is 1e-8 of its range: differences of encoded rows are right to eight digits only
+    own = np.arange(1, 10_000_000, 99_991)
+    x = DEAR.encode(pd.DataFrame({"savings": own, "hours": 40}))
+    rows = [DEAR.encode(pd.DataFrame({"savings": own + k, "hours": 40})) for k in (3, 4)]
+    assert (region.bind(DEAR).violation(x, rows[0]) == 0).all()
+    assert (region.bind(DEAR).violation(x, rows[1]) > 0).all()
+
+
 def test_a_missing_cell_does_not_silence_a_region():
     table = people(2)
     assert np.isnan(table["amount"][0])

@@ -217,9 +217,64 @@ def test_bad_input_is_explained():
         fit_together([small(), small(batch=8)], people, accepted)
     with pytest.raises(TrainingError, match="too few to train on"):
         small().fit(people[:2], np.array([0, 1]))
-    with pytest.raises(TrainingError, match="validation=1 is not a share"):
+    with pytest.raises(TrainingError, match="validation=1 is not a number between 0 and 1"):
         small(validation=1).fit(people, accepted)
     with pytest.raises(TrainingError, match="rows must hold one array"):
         fit_together([small()], people, accepted, rows=[])
     with pytest.raises(TrainingError, match="nothing to train"):
         fit_together([], people, accepted)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"epochs": 0}, "epochs=0 is not a whole number from 1 up"),
+        ({"epochs": 2.5}, "epochs=2.5 is not a whole number"),
+        ({"batch": 0}, "batch=0 is not"),
+        ({"hidden": 100}, "hidden=100 is not a list of widths"),
+        ({"hidden": (0,)}, "is not a list of widths"),
+        ({"dropout": 1.0}, "dropout=1.0 is not a share below 1"),
+        ({"lr": -1}, "lr=-1 is not a step size"),
+        ({"keep": "F1"}, "keep='F1' is not known"),
+        ({"patience": -3}, "patience=-3 is not a number of epochs"),
+        ({"seed": 1.7}, "seed=1.7 is not a whole number from 0 up"),
+        ({"threshold": 2.0}, "threshold=2.0 is not a number between 0 and 1"),
+        ({"lam": "0.8"}, "lam='0.8' is not a weight"),
+        ({"inner": "x"}, "inner='x' is not a search of Delta"),
+        ({"device": "nonsense"}, "device='nonsense' is not a device of this machine"),
+        ({"class_weight": {0: 1, 1: 2}}, "class_weight={0: 1, 1: 2} is not known"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(given, told):
+    people, accepted = applicants(60)
+    with pytest.raises(TrainingError) as refusal:
+        small(**given).fit(people, accepted)
+    assert told in str(refusal.value)
+
+
+def test_labels_of_any_plain_kind_are_read_and_gaps_refused():
+    people, accepted = applicants(120)
+    whole = small(epochs=1).fit(people, accepted).score_of(people)
+    for labels in (accepted.astype(object), accepted.astype(int), accepted.astype("boolean"), accepted.tolist()):
+        assert (small(epochs=1).fit(people, labels).score_of(people) == whole).all()
+    gaps = accepted.astype("boolean")
+    gaps.iloc[3] = pd.NA
+    with pytest.raises(TrainingError, match="the labels hold <NA>"):
+        small().fit(people, gaps)
+    with pytest.raises(TrainingError, match=r"labels have the shape \(120, 1\) for 120 people"):
+        small().fit(people, accepted.to_numpy()[:, None])
+    with pytest.raises(TrainingError, match="nobody to judge"):
+        small(epochs=1).fit(people, accepted).score(people[:0], [])
+
+
+def test_each_person_stands_once():
+    people, accepted = applicants(80)
+    twice = people.set_index(pd.Index([i // 2 for i in range(80)]))
+    with pytest.raises(TrainingError, match="two people share the index label 0"):
+        small().fit(twice, accepted.to_numpy())
+    for rows in (np.zeros(40, int), np.arange(60, 100), np.linspace(0, 1, 40)):
+        with pytest.raises(TrainingError, match="positions from 0 to 79, each once"):
+            fit_together([small()], people, accepted, rows=[rows])
+    mask = np.arange(80) < 60
+    (pare,) = fit_together([small(epochs=1)], people, accepted, rows=[mask])
+    assert len(pare.trained_on_) == 60

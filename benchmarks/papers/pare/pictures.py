@@ -16,8 +16,8 @@ LABELS = {
     "accuracy": "accuracy",
     "recourse_all_one_step": "recourse among all, one step",
     "recourse_all_exact": "recourse among all, grid",
-    "recourse_refused_one_step": "among refused, one step",
-    "recourse_refused_exact": "among refused, grid",
+    "recourse_refused_one_step": "recourse among refused, one step",
+    "recourse_refused_exact": "recourse among refused, grid",
     "recourse_refused": "recourse among refused",
     "ours.f1": "F1, λ = 0.8",
     "baseline.f1": "F1, λ = 0",
@@ -46,14 +46,16 @@ def write(ledger: Ledger, folder: Path) -> list[Path]:
 
 def _title(cell: str, table: pd.DataFrame, along: str) -> str:
     """What the picture shows, in computed numbers."""
-    metric = next(
-        m
-        for m in ("recourse_refused_exact", "ours.recourse_all_exact", "recourse_refused")
-        if m in set(table["metric"])
-    )
+    what = {
+        "recourse_refused_exact": "recourse among the refused",
+        "ours.recourse_all_exact": "recourse among all, trained for it,",
+        "recourse_refused": "causal recourse among the refused",
+    }
+    metric = next(name for name in what if name in set(table["metric"]))
     mine = table[table["metric"] == metric].sort_values(along)
     first, last = mine.iloc[0], mine.iloc[-1]
+    name = {"lam": "λ", "delta_max": "the largest change"}[along]
     return (
-        f"{cell.split('.')[0].capitalize()}: {LABELS[metric]} goes from {first['value']:.2f} to {last['value']:.2f} "
-        f"as {along} goes from {first[along]:g} to {last[along]:g}"
+        f"{cell.split('.')[0].capitalize()}: {what[metric]} goes from {first['value']:.2f} to {last['value']:.2f} "
+        f"as {name} goes from {first[along]:g} to {last[along]:g}"
     )

@@ -74,7 +74,11 @@ class ProjectedSteps:
 
 @dataclass(frozen=True)
 class Corners:
-    """The best corner of Delta: exact for models monotone in each column. No change counts as a corner."""
+    """The best corner of Delta; no change counts as a corner.
+
+    Exact for models whose margin is linear, or has convex sets of rows below each height (quasi-convex). In a Box also
+    for those monotone in each column; in other shapes these may be best between corners.
+    """
 
     def __call__(self, model: Differentiable, around: Around) -> Tensor:
         corners = around.corners()
@@ -95,6 +99,10 @@ class FineGrid:
     """
 
     points: int = 33
+
+    def __post_init__(self) -> None:
+        if self.points < 2:
+            raise MethodError(f"{self!r} has no grid.", hint="use 2 points or more.")
 
     def __call__(self, model: Differentiable, around: Around) -> Tensor:
         moving = (around.hi > around.lo).flatten(0, -2).any(0).nonzero().squeeze(1)

@@ -16,7 +16,7 @@ def attain(model: Model, region: Region, people: pd.DataFrame, inner: Inner) -> 
     table = schema.table(people)
     x = schema.encode(people)
     bound = region.bind(schema)
-    delta = inner(model, bound.around(x))  # type: ignore[arg-type]
+    delta = inner(model, bound.printable(x))  # type: ignore[arg-type]
     own, best = model.margin(x), x.clone()
     for outward in (False, True):
         x_new = bound.snap(x, schema.snap(x, x + delta, outward))

@@ -40,7 +40,9 @@ class Estimator(Parameters, ABC):
     schema: Schema
     region: Region | None
     lam: float
+    validation: float
     threshold: float
+    seed: int
     trained_on_: Seen
     n_features_in_: int
 
@@ -86,7 +88,10 @@ class Estimator(Parameters, ABC):
 
     def score(self, people: Any, accepted: Any) -> float:
         """Accuracy."""
-        return float((self.predict(people) == read_labels(accepted, len(people))).mean())
+        labels = read_labels(accepted, len(people))
+        if not len(labels):
+            raise TrainingError("there is nobody to judge.", hint="pass people and their labels.")
+        return float((self.predict(people) == labels).mean())
 
     def region_of(self) -> Region:
         """Delta: the region, or everything the schema lets move."""
@@ -110,12 +115,36 @@ class Estimator(Parameters, ABC):
             raise TrainingError(
                 f"region={self.region!r} is not a Region.", hint='say what people may change: Box({"hours": 9}).'
             )
-        if not (np.isfinite(self.lam) and self.lam >= 0):
-            raise TrainingError(f"lam={self.lam!r} is not a weight.", hint="use 0 or more; 0.8 is the paper's.")
+        self._require("lam", is_number(self.lam) and self.lam >= 0, "a weight", "use 0 or more; 0.8 is the paper's.")
+        self._require("seed", is_whole(self.seed, 0), "a whole number from 0 up", "use seed=0.")
+        for name in ("validation", "threshold"):
+            value = getattr(self, name)
+            inside = is_number(value) and 0 < value < 1
+            self._require(name, inside, "a number between 0 and 1", "neither end is meant.")
+
+    def _require(self, name: str, fits: bool, what: str, hint: str) -> None:
+        if not fits:
+            raise TrainingError(f"{name}={getattr(self, name)!r} is not {what}.", hint=hint)
+
+
+def is_number(value: object) -> bool:
+    """Whether a parameter is a finite number."""
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def is_whole(value: object, least: int) -> bool:
+    """Whether a parameter is a whole number of at least so much."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
 
 
 def read_examples(people: pd.DataFrame, accepted: Any) -> np.ndarray:
-    """(n,) labels of a table's people, matched by position; a Series must carry the table's index."""
+    """(n,) labels of a table's people, matched by position; a Series must carry the table's index.
+
+    Index labels must be unique: they tell which people were held out and which were trained on.
+    """
+    if not people.index.is_unique:
+        twice = people.index[people.index.duplicated()].tolist()[0]
+        raise TrainingError(f"two people share the index label {twice!r}.", hint="people.reset_index(drop=True)")
     labels = read_labels(accepted, len(people))
     if isinstance(accepted, pd.Series) and not accepted.index.equals(people.index):
         raise TrainingError("people and accepted have different indexes.", hint="accepted.loc[people.index]")

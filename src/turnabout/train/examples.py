@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,19 @@ def read_labels(accepted: Any, n: int) -> np.ndarray:
     """Labels as booleans (n,); refuses gaps, other values and a wrong count."""
     values = np.asarray(accepted.to_numpy() if isinstance(accepted, pd.Series) else accepted)
     if values.shape != (n,):
-        raise TrainingError(f"there are {values.size} labels for {n} people.", hint="one label for each row.")
-    if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        odd = next(v for v in values.tolist() if v not in (0, 1))
-        raise TrainingError(f"the labels hold {odd!r}; they say who was accepted.", hint="pass booleans: y == 'good'.")
+        what = f"there are {values.size} labels" if values.ndim < 2 else f"labels have the shape {values.shape}"
+        raise TrainingError(f"{what} for {n} people.", hint="pass one column with one label for each row.")
+    for value in values.tolist():
+        if pd.isna(value) or value not in (0, 1):  # True == 1
+            raise TrainingError(
+                f"the labels hold {value!r}; they say who was accepted.",
+                hint="pass booleans, no gaps: y == 'good'.",
+            )
     return values.astype(bool)
 
 
 def split(labels: np.ndarray, rows: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Training and validation rows, the accepted share kept in both."""
-    if not 0 < share < 1:
-        raise TrainingError(f"validation={share!r} is not a share of the rows.", hint="give a number in (0, 1).")
     if labels.all() or not labels.any():
         which = "accepted" if len(labels) and labels[0] else "refused"
         raise TrainingError(
@@ -68,6 +71,8 @@ def class_weights(how: object, labels: np.ndarray) -> tuple[float, float]:
         yes, no = float(labels.sum()), float((~labels).sum())
         return (1.0, no / yes) if yes < no else (yes / no, 1.0)
     try:
+        if isinstance(how, (Mapping, str)):
+            raise TypeError
         no, yes = (float(w) for w in how)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         no = yes = -1.0

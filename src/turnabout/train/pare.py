@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from turnabout.nn.inner import Inner, LinearStep
 from turnabout.nn.mlp import Activation, StackedMlp
 from turnabout.schema import Schema, as_frame
 from turnabout.train.attain import attain
-from turnabout.train.estimator import Estimator, read_examples
+from turnabout.train.estimator import Estimator, is_number, is_whole, read_examples
 from turnabout.train.examples import class_weights, split, standards
 from turnabout.train.progress import Bar
 from turnabout.train.seen import Seen
@@ -45,7 +45,7 @@ class Pare(Estimator):
     with a guarantee.
 
     Works like a scikit-learn classifier on tables; `model()` gives what `Problem` takes. The same seed gives the same
-    weights to the bit on one machine's CPU.
+    weights to the bit on one machine's CPU, with one number of threads.
 
     Parameters
     ----------
@@ -112,6 +112,22 @@ class Pare(Estimator):
         self.seed = seed
         self.device = device
 
+    def _check(self) -> None:
+        super()._check()
+        for name in ("epochs", "batch"):
+            self._require(name, is_whole(getattr(self, name), 1), "a whole number from 1 up", "use 1 or more.")
+        wide = isinstance(self.hidden, Sequence) and all(is_whole(width, 1) for width in self.hidden)
+        self._require("hidden", wide, "a list of widths", "use (100, 100); () is a logistic regression.")
+        drops = is_number(self.dropout) and 0 <= self.dropout < 1
+        self._require("dropout", drops, "a share below 1", "0 drops nothing.")
+        self._require("lr", is_number(self.lr) and self.lr > 0, "a step size", "use 0.002.")
+        self._require("keep", self.keep in get_args(Keep), "known", "use 'loss', 'f1' or 'last'.")
+        waits = self.patience is None or is_whole(self.patience, 1)
+        self._require("patience", waits, "a number of epochs", "use 1 or more, or None.")
+        searches = self.inner is None or (callable(self.inner) and not isinstance(self.inner, type))
+        self._require("inner", searches, "a search of Delta", "use LinearStep(), Corners() or ProjectedSteps(3).")
+        self._require("device", can_run_on(self.device), "a device of this machine", "use 'cpu'.")
+
     # -- training ---------------------------------------------------------------------------------------------
 
     def fit(self, people: Any, accepted: Any, progress: bool | Progress = False) -> Self:
@@ -155,7 +171,7 @@ def fit_together(
     Parameters
     ----------
     people, accepted : one table for all.
-    rows : positions of the rows each one may see, all of one length; None: all rows.
+    rows : positions of the rows each one may see, each once, all of one length; None: all rows.
     progress : True draws a bar; or a function of (batches done, batches in all).
 
     A stack of one is `fit`. In a larger one dropout is drawn for all together, so that the weights differ from those
@@ -165,11 +181,7 @@ def fit_together(
     table = as_frame(people)
     labels = read_examples(table, accepted)
     seeds = tuple(int(e.seed) for e in estimators)
-    given = [np.arange(len(table))] * len(estimators) if rows is None else [np.asarray(r) for r in rows]
-    if len(given) != len(estimators) or len({len(r) for r in given}) != 1:
-        raise TrainingError(
-            "rows must hold one array for each estimator, all of one length.", hint="cut the longer ones."
-        )
+    given = _read_rows(rows, len(estimators), len(table))
     parts = [split(labels[r], r, first.validation, seed) for r, seed in zip(given, seeds)]
     x = first.schema.encode(table)
     net, examples, settings = _assemble(first, estimators, x, labels, parts)
@@ -183,6 +195,32 @@ def fit_together(
         estimator.held_out_ = table.index[parts[m][1]]
         estimator.n_features_in_ = len(first.schema)
     return list(estimators)
+
+
+def _read_rows(rows: Sequence[np.ndarray] | None, members: int, n: int) -> list[np.ndarray]:
+    """Positions of the rows of each member; a row twice could train and choose the epoch at once."""
+    if rows is None:
+        return [np.arange(n)] * members
+    given = [np.flatnonzero(r) if np.asarray(r).dtype == bool else np.asarray(r) for r in rows]
+    if len(given) != members or len({len(r) for r in given}) != 1:
+        raise TrainingError(
+            "rows must hold one array for each estimator, all of one length.", hint="cut the longer ones."
+        )
+    for r in given:
+        if r.dtype.kind not in "iu" or (len(r) and not 0 <= r.min() <= r.max() < n) or len(np.unique(r)) < len(r):
+            raise TrainingError(
+                f"rows must hold positions from 0 to {n - 1}, each once.", hint="draw them without replacement."
+            )
+    return given
+
+
+def can_run_on(device: object) -> bool:
+    """Whether torch knows a device and this machine has it."""
+    try:
+        torch.zeros(1, device=device)  # type: ignore[call-overload]
+    except (RuntimeError, AssertionError, TypeError):
+        return False
+    return True
 
 
 def _assemble(
@@ -207,7 +245,7 @@ def _assemble(
         seeds=seeds,
     )
     net = StackedMlp(x.shape[1], first.hidden, seeds, first.activation, shift, scale, device=first.device)
-    around = first.region_of().bind(first.schema).around(x).to(dtype=torch.float32, device=first.device)
+    around = first.region_of().bind(first.schema).printable(x).to(dtype=torch.float32, device=first.device)
     y = torch.as_tensor(labels, dtype=torch.float32, device=first.device)
     return net, Examples(around.x, y, around, train.to(first.device), held.to(first.device)), settings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from turnabout.schema import Category, Scalar, Schema, as_frame
 from turnabout.schema.levels import Levels
 from turnabout.train.attain import attain
 from turnabout.train.cells import Cells, check_moving
-from turnabout.train.estimator import Estimator, read_examples
+from turnabout.train.estimator import Estimator, is_whole, read_examples
 from turnabout.train.examples import split
 from turnabout.train.seen import Seen
 from turnabout.train.stack import History
@@ -34,7 +34,7 @@ class GrantingTrees(Estimator):
     with their labels, and the rows they would reach, labelled accepted, at weight lam. So two steps alternate, plain
     trees first:
 
-        delta* = the best change under the trees at hand, found exactly between their cuts (`Cells`)           (2)
+        delta* = the best change under the trees at hand, searched between their cuts (`Cells`)                (2)
         g      = the base fitted to (x, y) at weight 1 and (x + delta*, accepted) at weight lam                (3)
 
     and the round with the lowest (1) on held-out people is kept, the plain trees being round 0. lam = 0 is the base
@@ -100,7 +100,7 @@ class GrantingTrees(Estimator):
     def fit(self, people: Any, accepted: Any) -> Self:
         """Train on a table and on who was really accepted. Returns self."""
         self._check()
-        if self.rounds < 1 or self.points < 2:
+        if not (is_whole(self.rounds, 1) and is_whole(self.points, 2)):
             raise TrainingError(
                 f"rounds={self.rounds!r} and points={self.points!r} leave nothing to do.",
                 hint="use 1 round and 2 points at least; lam=0 trains the plain trees.",
@@ -181,7 +181,10 @@ class GrantingTrees(Estimator):
     def score_of(self, people: Any) -> np.ndarray:
         """(n,) P(yes)."""
         self._fitted()
-        return np.asarray(self.estimator_.predict_proba(self.schema.table(people))[:, 1], dtype=np.float64)
+        table = self.schema.table(people)
+        if not len(table):
+            return np.zeros(0)  # scikit-learn refuses to be asked about nobody
+        return np.asarray(self.estimator_.predict_proba(table)[:, 1], dtype=np.float64)
 
     def model(self, threshold: float | None = None) -> Model:
         """The trees as a decision maker for `Problem`."""
@@ -189,10 +192,11 @@ class GrantingTrees(Estimator):
         return self._wrapped(self.estimator_, threshold)
 
     def attain(self, people: Any) -> pd.DataFrame:
-        """The rows of highest score that people can reach, as they would be printed; found exactly (`Cells`).
+        """The rows of highest score that `Cells` finds within reach, as they would be printed.
 
-        Of equally good rows the nearest; her own where none is better. They do not depend on any threshold. Same index
-        as people.
+        The highest there are, unless more than 4096 cells of the trees are within reach, Delta is a Polytope, or the
+        base is one that turnabout cannot look into: then the best of a grid. Of equally good rows the nearest; her own
+        where none is better. They do not depend on any threshold. Same index as people.
         """
         self._fitted()
         return self._attain(self.model(), as_frame(people))
@@ -214,16 +218,18 @@ def default_trees(schema: Schema, seed: int = 0, slopes: Mapping[str, int] | Non
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
     categories = [f for f in schema if isinstance(f, Category)]
     named = [f for f in schema if isinstance(f, Levels) and any(isinstance(level, str) for level in f.levels)]
-    plain = [f for f in schema if f not in categories and f not in named]
-    columns = [0 for f in categories for _ in f.levels] + [(slopes or {}).get(f.name, 0) for f in [*named, *plain]]
+    mixed = [f for f in schema if isinstance(f, Levels) and f not in named and list(f.levels) != sorted(f.levels)]
+    plain = [f for f in schema if f not in categories and f not in named and f not in mixed]
+    columns = [0 for f in categories for _ in f.levels]
+    columns += [(slopes or {}).get(f.name, 0) for f in [*named, *mixed, *plain]]
     trees = HistGradientBoostingClassifier(
         max_iter=100, max_leaf_nodes=8, early_stopping=False, monotonic_cst=columns, random_state=seed
     )
-    if not categories and not named:
+    if not categories and not named and not mixed:
         return trees
     hot = OneHotEncoder(categories=[list(f.levels) for f in categories], handle_unknown="ignore", sparse_output=False)
     codes = OrdinalEncoder(
@@ -231,13 +237,23 @@ def default_trees(schema: Schema, seed: int = 0, slopes: Mapping[str, int] | Non
     )
     parts = [(hot, [f.name for f in categories])] if categories else []
     parts += [(codes, [f.name for f in named])] if named else []
+    for f in mixed:  # numbers out of their order, which OrdinalEncoder does not take
+        parts.append((FunctionTransformer(_positions, kw_args={"levels": f.levels}), [f.name]))
     return make_pipeline(make_column_transformer(*parts, remainder="passthrough"), trees)
+
+
+def _positions(table: pd.DataFrame, levels: Sequence[object]) -> np.ndarray:
+    """(n, 1) place of each cell among the levels of its column; NaN where it is none."""
+    place = {level: float(k) for k, level in enumerate(levels)}
+    return np.array([[place.get(cell, np.nan)] for cell in table.iloc[:, 0].tolist()]).reshape(-1, 1)
 
 
 def weight_name(base: Any) -> str:
     """The argument of fit by which a classifier, or a Pipeline that ends in one, takes weights of its rows."""
     from sklearn.utils.validation import has_fit_parameter
 
+    if isinstance(base, type):
+        raise TrainingError(f"{base.__name__} is a class.", hint=f"make an instance: {base.__name__}().")
     if hasattr(base, "steps"):
         name, last = base.steps[-1]
         return f"{name}__{weight_name(last)}"

@@ -12,6 +12,7 @@ from turnabout.schema.projection import project_simplex
 from turnabout.typing import Tensor
 
 MOST_CORNERS = 256
+SAME = 1e-12  # share of a limit
 
 
 @dataclass(frozen=True)
@@ -129,3 +130,26 @@ class Around:
             aim = aim + toward_own.unsqueeze(-1) * own
         part = project_simplex(aim) - own
         return torch.where(self._moves().unsqueeze(-1), part, torch.zeros_like(part))
+
+
+# -- how far beyond a limit ---------------------------------------------------------------------------------------
+
+
+def slack(limit: Tensor, size: Tensor, price: Tensor) -> Tensor:
+    """(...) what an excess over limit (...) may be by rounding alone: a hair of it, and of the columns that moved.
+
+    size (..., c) is how far each column moves, in encoded units, and price (..., c) what a whole unit adds.
+    """
+    eps = torch.finfo(size.dtype).eps
+    return max(SAME, 8 * eps) * limit + 4 * eps * torch.where(size > 0, price, torch.zeros_like(price)).sum(-1)
+
+
+def beyond(excess: Tensor, size: Tensor, price: Tensor) -> Tensor:
+    """(...) an excess over a limit in encoded units: how far back one column alone would have to go, at most all the
+    way, the largest of the columns. In units of the dearest column alone, an excess of a cheap one would look like
+    noise.
+    """
+    if not size.shape[-1]:
+        return torch.zeros_like(excess)
+    back = excess.unsqueeze(-1) / price.clamp(min=torch.finfo(size.dtype).tiny)
+    return torch.minimum(back, torch.where(price > 0, size, torch.zeros_like(size))).amax(-1)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from turnabout.actions.regions.around import Around
+from turnabout.actions.regions.around import Around, beyond, slack
 from turnabout.actions.regions.base import BoundRegion, Region, named, read_number, read_reach
 from turnabout.actions.regions.falling import at_most, first_below
 from turnabout.errors import RuleError
@@ -127,10 +127,10 @@ class AroundBall(Around):
         return torch.where(kept, box, wide._shrunk(exact, mu).to(delta.dtype))
 
     def outside(self, delta: Tensor) -> Tensor:
-        box = super().outside(delta)
-        if not len(self.scalar):
-            return box
-        return torch.maximum(box, (self._length(delta) - self.radius) * self.scale.amin())
+        size, price = delta[..., self.scalar].abs(), 1 / self.scale
+        length = self._length(delta)
+        excess = length - self.radius - slack(torch.full_like(length, self.radius), size, price)
+        return torch.maximum(super().outside(delta), beyond(excess, size, price))
 
     def corners(self) -> None:
         """A ball has none."""

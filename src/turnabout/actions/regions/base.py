@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -73,6 +74,18 @@ class BoundRegion(BoundRule):
     @abstractmethod
     def around(self, x: Tensor) -> Around:
         """What people x (..., d) may do, computed once."""
+
+    def printable(self, x: Tensor) -> Around:
+        """As `around` (n, d), with the limits of scalars drawn in to legal values: what training may count on."""
+        around, columns = self.around(x), self.grid.columns.to(x.device)
+        rows = x.to("cpu", torch.float64)
+        lo, hi = around.lo.clone(), around.hi.clone()
+        for limits, lowest in ((lo, True), (hi, False)):
+            end = rows[:, self.grid.columns] + limits[:, columns].to("cpu", torch.float64)
+            legal = self.grid.round(rows, end, up=torch.full_like(end, lowest, dtype=torch.bool))
+            limits[:, columns] = (legal - rows[:, self.grid.columns]).to(x)
+        lo, hi = torch.maximum(lo, around.lo).clamp(max=0), torch.minimum(hi, around.hi).clamp(min=0)
+        return replace(around, lo=lo, hi=hi)
 
     def _frame(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """The fields of Around for people x."""

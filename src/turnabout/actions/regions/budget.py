@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import torch
 
-from turnabout.actions.regions.around import MOST_CORNERS, Around
+from turnabout.actions.regions.around import MOST_CORNERS, Around, beyond, slack
 from turnabout.actions.regions.base import BoundRegion, Region, encoded_reach, named, read_number, read_reach
 from turnabout.actions.regions.box import reach_in_words
 from turnabout.actions.regions.falling import at_most, first_below
@@ -146,8 +146,9 @@ class AroundBudget(Around):
         return wide._shrunk(exact, t).to(delta.dtype)
 
     def outside(self, delta: Tensor) -> Tensor:
-        scale = self._prices().amax().clamp(min=1e-300) if len(self._prices()) else 1.0
-        return torch.maximum(super().outside(delta), (self._weight(delta) - self.limit) / scale)
+        size, price, weight = self._sizes(delta), self._prices(), self._weight(delta)
+        excess = weight - self.limit - slack(torch.full_like(weight, self.limit), size, price)
+        return torch.maximum(super().outside(delta), beyond(excess, size, price))
 
     def corners(self) -> Tensor | None:
         """All ways to fill some features and at most one in part, which holds all corners; the others are 0."""
@@ -177,12 +178,15 @@ class AroundBudget(Around):
         return torch.cat([self.price[self.scalar], self.price[self.group[:, 0] if len(self.group) else []]])
 
     def _weight(self, delta: Tensor) -> Tensor:
-        """(...) what a change weighs; a category by the share that leaves its own level."""
-        weight = (delta[..., self.scalar].abs() * self.price[self.scalar]).sum(-1)
+        """(...) what a change weighs."""
+        return (self._sizes(delta) * self._prices()).sum(-1)
+
+    def _sizes(self, delta: Tensor) -> Tensor:
+        """(..., s + g) how far each feature that may move does; a category by the share that leaves its own level."""
+        size = delta[..., self.scalar].abs()
         if not len(self.group):
-            return weight
-        left = (-self._gather(delta)).clamp(min=0).sum(-1)
-        return weight + (left * self.price[self.group[:, 0]]).sum(-1)
+            return size
+        return torch.cat([size, (-self._gather(delta)).clamp(min=0).sum(-1)], -1)
 
     def _shrunk(self, delta: Tensor, t: Tensor) -> Tensor:
         """The change of the box nearest to delta where weight counts t: the dual of the budget. t (..., 1)"""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from turnabout.actions.regions.around import Around
+from turnabout.actions.regions.around import MOST_CORNERS, Around, beyond, slack
 from turnabout.actions.regions.base import BoundRegion, Region, encoded_reach, named, read_number, read_reach
 from turnabout.actions.regions.box import reach_in_words
 from turnabout.actions.regions.vertices import Vertices, nearest_points, solve_programs
@@ -64,8 +64,7 @@ class Polytope(Region):
                 if feature.name not in (self.reach or {}):
                     reach[column] = torch.inf
         b = torch.tensor([b for _, b in self.rows], dtype=torch.float64)
-        length = a.norm(dim=1)
-        return BoundPolytope(schema, str(self), reach, a / length.unsqueeze(1), b / length)
+        return BoundPolytope(schema, str(self), reach, a, b)
 
     def __str__(self) -> str:
         box = "" if self.reach is None else f"{reach_in_words(self.reach)}; "
@@ -81,12 +80,14 @@ class Polytope(Region):
 
 
 class BoundPolytope(BoundRegion):
-    """A polytope over encoded people: a @ delta + b >= 0 with rows a (m, d) of length 1 and b (m,)."""
+    """A polytope over encoded people: a @ delta + b >= 0, the rows a (m, d) of length 1 over the columns that move."""
 
     def __init__(self, schema: Schema, name: str, reach: Tensor, a: Tensor, b: Tensor):
         super().__init__(schema, name, reach)
-        self.a, self.b = a, b
-        self.vertices = Vertices.of(a[:, self.grid.columns])
+        length = a[:, self.grid.columns].norm(dim=1)
+        length = torch.where(length > 0, length, torch.ones_like(length))
+        self.a, self.b = a / length.unsqueeze(1), b / length
+        self.vertices = Vertices.of(self.a[:, self.grid.columns])
 
     def around(self, x: Tensor) -> AroundPolytope:
         a = self.a[:, self.grid.columns].to(device=x.device, dtype=x.dtype)
@@ -111,6 +112,8 @@ class AroundPolytope(Around):
         slope, lo, hi = torch.broadcast_tensors(slope, self.lo, self.hi)
         shape = slope.shape
         columns, s = self.scalar, len(self.scalar)
+        if not s:
+            return torch.zeros_like(lo)
         steep, low, high = (t[..., columns].reshape(-1, s).to(torch.float64) for t in (slope, lo, hi))
         a, b = self.a.to(torch.float64), self.b.to(torch.float64)
         if self.vertices is None:
@@ -142,9 +145,11 @@ class AroundPolytope(Around):
 
     def corners(self) -> Tensor | None:
         """No change, then the vertices; those of other people's shapes are 0."""
-        if self.vertices is None or len(self.vertices) + 1 > 256:
-            return None
         s = len(self.scalar)
+        if not s:
+            return torch.zeros_like(self.x).unsqueeze(-2)
+        if self.vertices is None or len(self.vertices) + 1 > MOST_CORNERS:
+            return None
         lo, hi = (t[..., self.scalar].reshape(-1, s).to(torch.float64) for t in (self.lo, self.hi))
         part = self.vertices.all(lo, hi, self.a.to(torch.float64), self.b.to(torch.float64), self._noise())
         out = self.x.new_zeros(*self.x.shape[:-1], part.shape[1] + 1, self.x.shape[-1])
@@ -156,7 +161,12 @@ class AroundPolytope(Around):
         return 1e-9 if self.lo.dtype == torch.float64 else 8 * torch.finfo(self.lo.dtype).eps
 
     def _shortfall(self, delta: Tensor) -> Tensor:
-        return (-(delta[..., self.scalar] @ self.a.T) - self.b).amax(-1)
+        """(...) how far back a column must go for the row that is broken most; 0 or less where all are kept."""
+        gain = self.a * delta[..., self.scalar].unsqueeze(-2)  # (..., m, s)
+        size, price = delta[..., self.scalar].abs().unsqueeze(-2), self.a.abs()
+        room = self.b + gain.clamp(min=0).sum(-1)
+        excess = (-gain).clamp(min=0).sum(-1) - room - slack(room, size, price)
+        return beyond(excess, torch.where(gain < 0, size, torch.zeros_like(size)), price).amax(-1)
 
 
 # -- reading ------------------------------------------------------------------------------------------------------

@@ -266,3 +266,24 @@ def test_bad_input_is_explained():
         GrantingTrees(SCHEMA, REGION).fit(people, accepted.sample(frac=1, random_state=0))
     with pytest.raises(TrainingError, match="this GrantingTrees is not trained yet"):
         GrantingTrees(SCHEMA, REGION).predict(people)
+
+
+def test_ordinals_out_of_numeric_order_stay_monotone():
+    rng = np.random.default_rng(0)
+    schema = ta.Schema((ta.Ordinal("n", (3, 1, 2)), ta.Number("h", 0, 50, step=1)))
+    people = pd.DataFrame({"n": rng.choice([3, 1, 2], 400), "h": rng.integers(0, 51, 400)})
+    place = people["n"].map({3: 0, 1: 1, 2: 2})
+    trees = GrantingTrees(schema, rounds=1).fit(people, place + rng.normal(0, 1, 400) > 1)
+    for h in (5, 25, 45):
+        scores = trees.score_of(pd.DataFrame({"n": [3, 1, 2], "h": h}))
+        assert (np.diff(scores) >= -1e-12).all()
+    assert trees.score_of(people[:0]).shape == (0,)
+
+
+def test_a_class_is_no_base():
+    from sklearn.ensemble import RandomForestClassifier
+
+    schema = ta.Schema((ta.Number("h", 0, 50, step=1),))
+    people = pd.DataFrame({"h": range(50)})
+    with pytest.raises(TrainingError, match="RandomForestClassifier is a class"):
+        GrantingTrees(schema, base=RandomForestClassifier).fit(people, people["h"] > 20)
