@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import sys
 from dataclasses import dataclass
 from unittest import mock
@@ -16,6 +17,7 @@ import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
@@ -166,6 +168,43 @@ def test_find_and_calibrate_take_what_train_wrote(desk, trained):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("With 90 % confidence over the draw of 150 calibration people, at least 80 %")
     assert "Pare.attain" in done.stdout and f"The model says yes from {threshold:g} on" in done.told
+
+
+def test_train_prints_numbers_that_agree(trained):
+    bound = float(re.search(r"threshold is at most ([\d.]+) ", trained.told)[1])
+    used = float(re.search(r"it says yes from ([\d.]+) on", trained.told)[1])
+    assert used <= bound and used == json.loads(trained.stdout)["threshold"]
+
+
+def test_whether_a_promise_is_made_at_the_models_own_threshold(desk, trained, tmp_path):
+    def told(threshold, *more):
+        model = joblib.load(desk / "model.joblib")
+        model.threshold = threshold
+        joblib.dump(model, tmp_path / "model.joblib")
+        done = turnabout("calibrate", desk / "fresh.csv", "--model", tmp_path / "model.joblib", *LOOSE, *more)
+        assert done.returncode == 0, done.stderr
+        return done.told
+
+    assert "says yes from 0.01 on: there, this promise holds." in told(0.01)
+    assert "says yes from 0.999 on: this promise is not made there." in told(0.999)
+    groups = ["--group", "sex"]
+    promise = Certificate.from_json(
+        turnabout("calibrate", desk / "fresh.csv", "--model", desk / "model.joblib", *LOOSE, *groups, "--json").stdout
+    )
+    low, high = sorted(promise.by_group, key=lambda label: promise.by_group[label].threshold)
+    between = np.mean([part.threshold for part in promise.by_group.values()])
+    assert f"there, this promise holds for {high!r} and is not made for {low!r}." in told(float(between), *groups)
+    assert "this promise is not made there." in told(0.999, *groups)
+
+
+def test_another_librarys_threshold_is_no_cut_of_probabilities(desk):
+    people = pd.read_csv(desk / "people.csv")
+    fixed = FixedThresholdClassifier(
+        LogisticRegression(max_iter=5000), threshold=0.0, response_method="decision_function"
+    )
+    joblib.dump(fixed.fit(people[NUMBERS], people.accepted), desk / "fixed.joblib")
+    done = turnabout(*calibrating(desk, "fixed"), "--reach", "hours=9")
+    assert done.returncode == 0 and "says yes from" not in done.told, done.stderr
 
 
 def test_a_wider_reach_promises_more(desk, trained):

@@ -15,7 +15,7 @@ from turnabout.errors import TrainingError
 from turnabout.train.calibrate import calibrate, calibrate_search, pac_threshold
 from turnabout.train.certificate import Certificate
 from turnabout.train.seen import Seen
-from turnabout.train.thresholds import pac_rank
+from turnabout.train.thresholds import just_below, pac_rank
 
 SCHEMA = ta.Schema(
     (
@@ -70,7 +70,7 @@ def test_a_model_that_knows_what_people_reach():
     people = town()
     certificate = calibrate(Trained(), people)
     scores = np.maximum(bank(people), bank(work_more(people)))
-    assert certificate.threshold == np.sort(scores)[pac_rank(400)]
+    assert certificate.threshold == just_below(np.sort(scores)[pac_rank(400)])
     assert certificate.check(scores) and certificate.made_by == "Trained.attain"
     assert len(certificate.assumptions) == 4 and "by Trained.attain when" in str(certificate)
 
@@ -109,7 +109,7 @@ def test_groups_get_thresholds_of_their_own():
     for label, part in certificate.groups:
         own = scores[(people.sex == label).to_numpy()]
         assert part.alpha == 0.025 and part.k == pac_rank(len(own), 0.05, 0.025)
-        assert part.threshold == np.sort(own)[part.k]
+        assert part.threshold == just_below(np.sort(own)[part.k])
     assert certificate.threshold == min(part.threshold for part in certificate.by_group.values())
     assert certificate.failure <= 0.05
     shuffled = people["sex"].sample(frac=1, random_state=0)
@@ -201,6 +201,28 @@ def test_training_people_are_refused():
         calibrate(bank, people[:100], work_more, trained_on=people)
     certificate = calibrate(Trained(seen), town(1), trained_on=town(2, 50))
     assert "(compared with 400 training rows)" in certificate.assumptions[1]
+    with pytest.raises(TrainingError, match="3 of 200 rows have the values of a training row, 3 of them under"):
+        calibrate(Trained(seen), pd.concat([town(1, 197), people[:3]]))
+
+
+def test_coincidences_that_chance_explains_are_counted():
+    people = town()
+    train = people.assign(debt=people.debt.round(-1))  # many are alike
+    other = town(1, 200).assign(debt=lambda table: table.debt.round(-1))
+    said = calibrate(bank, other, work_more, schema=SCHEMA, trained_on=train).assumptions[1]
+    assert "(compared with 400 training rows: " in said and " of 200 coincide with one, " in said
+    method = ta.methods.LocalSearch.small().fit(ta.Problem(SCHEMA, ta.models.wrap(bank, SCHEMA)))
+    assert calibrate(bank, other, method, thresholds=[0.2], trained_on=train).assumptions[1] == said
+
+
+def test_no_yes_hangs_on_the_last_bit_of_a_score():
+    for n in (60, 61, 199):
+        scores = np.random.default_rng(n).random(n)
+        certificate = pac_threshold(scores)
+        setter = np.sort(scores)[certificate.k]
+        assert setter * (1 - 1e-11) < certificate.threshold < setter * (1 - 9e-13)
+        assert certificate.check(scores) and certificate.check(scores - 3e-16) and certificate.permits(setter - 1e-11)
+        assert not certificate.permits(setter) and certificate.short == certificate.k
 
 
 def test_a_shift_is_warned_of():

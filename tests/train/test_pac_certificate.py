@@ -14,7 +14,7 @@ from turnabout.core import Recourse, Status
 from turnabout.errors import TrainingError
 from turnabout.intervals import clopper_pearson
 from turnabout.train.calibrate import certify, pac_threshold
-from turnabout.train.certificate import Certificate, Shortfall, downward, in_percent
+from turnabout.train.certificate import Certificate, Shortfall, downward, in_percent, upward
 
 
 @pytest.fixture
@@ -35,8 +35,31 @@ def test_the_sentence():
     assert str(pac_threshold(scores)) == (
         "With 95 % confidence over the draw of 735 calibration people, at least 95 % of people like them are accepted "
         "or can reach acceptance when the threshold is at most 0.418 (26 of 735 may fall short; exact failure "
-        "probability 3.6 %)."
+        "probability 3.64 %)."
     )
+
+
+def test_failure_is_rounded_up_and_exact_only_without_ties(scores):
+    certificate = pac_threshold(scores)
+    assert certificate.exact and certificate.failure == pytest.approx(0.0363415, abs=1e-6)
+    assert str(certificate).endswith("exact failure probability 3.64 %).")
+    for tied in (np.round(scores, 1), np.concatenate([np.full(26, 0.1), np.full(2, 0.4), np.full(707, 0.9)])):
+        certificate = pac_threshold(tied)
+        assert not certificate.exact and certificate.check(tied)
+        assert str(certificate).endswith("failure probability at most 3.64 %).") and "exact" not in str(certificate)
+        assert not replace(certificate, exact=True).check(tied)
+    older = pac_threshold(scores).to_dict()
+    del older["exact"]  # a document of before knows only the bound
+    assert not Certificate.from_dict(older).exact and Certificate.from_dict(older).check(scores)
+    assert upward(0.0) == "0" and upward(100.0) == "100" and upward(3.2) == "3.2"
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-12, 1e-40])
+def test_nothing_is_wholly_sure(alpha):
+    text = str(pac_threshold(np.linspace(0, 1, 5000), alpha=alpha))
+    assert text.startswith("With 99.99 % confidence") and " at least 95 % " in text
+    assert "99.99 % confidence" in str(certify(answer(100), alpha=max(alpha, 1e-12)))
+    assert in_percent(1 - 1e-12) == "99.99 %" and in_percent(1.0) == "100 %"
 
 
 def test_the_sentence_names_every_group(scores):

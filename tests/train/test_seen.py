@@ -9,7 +9,7 @@ import torch
 
 import turnabout as ta
 from turnabout.errors import TrainingError
-from turnabout.train.seen import Overlap, Seen, refuse_seen
+from turnabout.train.seen import Overlap, Seen, _dealt, refuse_seen
 
 SCHEMA = ta.Schema(
     (ta.Number("age", low=18, high=70, step=1), ta.Number("income", low=0, high=100, decimals=3), ta.Binary("home"))
@@ -60,6 +60,71 @@ def test_a_few_rows_give_themselves_away_by_their_labels():
     assert not seen.overlap(Seen.of(SCHEMA.encode(mixed))).is_reuse
 
 
+@pytest.mark.parametrize("reused", [1, 3])
+def test_where_no_two_are_alike_one_row_with_its_label_is_enough(reused):
+    people = fine(7, 1200)
+    train, mixed = people[:1000], pd.concat([people[1000 : 1200 - reused], people[:reused]])
+    assert Seen.of(train).overlap(Seen.of(mixed)).is_reuse
+    alike = pd.concat([train, train[500:520]])  # a few training rows are alike: still enough
+    assert Seen.of(alike).overlap(Seen.of(mixed)).is_reuse
+
+
+def test_values_alone_are_refused_when_they_coincide_more_often_than_chance_explains():
+    people = fine(7, 1200)
+    verdicts = []
+    for reused in (1, 3, 8, 12):
+        mixed = pd.concat([people[1000 : 1200 - reused], people[500 : 500 + reused]]).set_index(np.arange(200) + 5000)
+        overlap = Seen.of(people[:1000]).overlap(Seen.of(mixed))
+        verdicts.append(overlap.is_reuse)
+        assert (overlap.same, overlap.twins, overlap.shared) == (reused, 0, 0)
+    assert verdicts == [False, False, True, True]
+
+
+def test_one_label_for_all_is_no_evidence():
+    people = fine(8, 400).set_index(np.zeros(400, dtype=int))
+    rest = pd.concat([people[301:], people[:1]])
+    overlap = Seen.of(people[:300]).overlap(Seen.of(rest))
+    assert overlap.same_label == 1 and not overlap.is_reuse
+
+
+@pytest.mark.parametrize(("distinct", "alike", "m"), [(900, 20, 200), (0, 150, 40), (300, 300, 300), (60, 60, 100)])
+def test_the_chance_of_coincidences_is_bounded(distinct, alike, m):
+    """By dealing the rows out anew: never above the bound (1) by more than the simulation errs."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([np.arange(distinct), 10_000 + rng.choice(60, alike)])
+    sizes = np.unique(rows, return_counts=True)[1]
+    dealt = [rng.permutation(rows) for _ in range(1000)]
+    same = np.array([np.isin(deal[:m], deal[m:]).sum() for deal in dealt])
+    for s in np.unique(same):
+        share = (same >= s).mean()
+        assert share <= _dealt(int(s), sizes, m) + 4 * np.sqrt(share * (1 - share) / 1000) + 1e-3
+    assert _dealt(0, sizes, m) == 1.0
+
+
+@pytest.mark.parametrize("name", ["german", "compas", "bail"])
+def test_fresh_people_of_real_tables_are_not_refused(name, request):
+    if name != "german":
+        request.getfixturevalue("data_home")
+    data = ta.datasets.load(name)
+    for seed in range(10):
+        train, rest = (part.people for part in data.split(test=0.25, seed=seed))
+        for tidy in (lambda table: table, lambda table: table.reset_index(drop=True)):
+            assert not Seen.of(tidy(train)).overlap(Seen.of(tidy(rest))).is_reuse
+    mixed = pd.concat([rest[:197], train[:3]])
+    assert Seen.of(train).overlap(Seen.of(mixed)).is_reuse
+
+
+def test_what_chance_explains_is_remarked():
+    people = coarse(np.random.default_rng(0), 900, (20, 20, 20))
+    remark = refuse_seen(people[700:], people[:700]).remark
+    assert remark.startswith("compared with 700 training rows: ") and "as often as training rows with" in remark
+    people = fine(3)
+    rest = pd.concat([people[301:], people[:1]]).set_index(np.arange(100) + 900)
+    remark = refuse_seen(rest, people[:300]).remark
+    assert "1 of 100 coincide with one, and 0 of 300 training rows with each other" in remark
+    assert "which chance explains with a probability of up to 0.3" in remark
+
+
 @pytest.mark.parametrize("levels", [(2,), (3, 4), (3, 4, 5, 6), (9, 9, 9), (20, 20, 20)])
 @pytest.mark.parametrize("reset", [False, True])
 def test_natural_twins_are_not_refused(levels, reset):
@@ -89,7 +154,7 @@ def test_coarse_training_rows_are_refused_without_labels_where_it_can_be_known()
 def test_a_coincidence_alone_proves_nothing():
     people = fine(3)
     train, rest = people[:300], people[300:].reset_index(drop=True)
-    rest.loc[0] = train.iloc[17]
+    rest.loc[0] = train.iloc[17]  # under another label
     overlap = Seen.of(train).overlap(Seen.of(rest))
     assert overlap.same == 1 and not overlap.is_reuse
 
@@ -107,8 +172,8 @@ def test_refusal_says_why():
         refuse_seen(people[:100], people, SCHEMA)
     with pytest.raises(TrainingError, match="100 of them under the same index label"):
         refuse_seen(people[:100], people.assign(label=1))
-    assert refuse_seen(people[300:], people[:300], SCHEMA) == 300
-    assert refuse_seen(people, None) == 0
+    assert refuse_seen(people[300:], people[:300], SCHEMA).seen == 300
+    assert refuse_seen(people, None) is None
     with pytest.raises(TrainingError, match="no column in common"):
         refuse_seen(people, people.rename(columns=str.upper))
     with pytest.raises(TrainingError, match="cannot be compared with"):

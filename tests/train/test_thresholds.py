@@ -9,7 +9,7 @@ from scipy import stats
 from turnabout.errors import TrainingError
 from turnabout.intervals import binomial_cdf
 from turnabout.train.calibrate import pac_threshold
-from turnabout.train.thresholds import best_threshold, pac_rank, rows_needed
+from turnabout.train.thresholds import best_threshold, just_below, pac_rank, rows_needed
 
 
 @pytest.mark.parametrize(("n", "k"), [(58, None), (59, 0), (100, 1), (500, 16), (735, 26), (1583, 64), (6012, 272)])
@@ -63,7 +63,7 @@ def test_ties_never_hurt(levels):
     thresholds = np.partition(scores, k)[:, k]
     failed = (thresholds > 0.05 + 1e-12).mean()  # P(score < i / levels) = i / levels
     assert failed <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / draws)
-    assert thresholds[0] == pac_threshold(scores[0]).threshold
+    assert just_below(thresholds[0]) == pac_threshold(scores[0]).threshold
 
 
 def test_levels_outside_the_unit_interval_are_refused():
@@ -106,8 +106,24 @@ def test_best_threshold_on_a_grid():
     assert best_threshold(scores, accepted, grid=10) == pytest.approx(0.4)
     assert best_threshold(scores, accepted, at_most=0.5, grid=5) == pytest.approx(0.4)
     assert best_threshold(scores, accepted, grid=[0.2, 0.45, 0.7]) == 0.45
-    assert best_threshold(scores, accepted) == 0.65
+    assert best_threshold(scores, accepted) == just_below(0.65) == 0.649999999999
     assert best_threshold(scores, np.zeros(4, bool), measure="accuracy") == 1.0  # refuse everyone
+
+
+def test_best_threshold_is_never_exactly_somebodys_score():
+    rng = np.random.default_rng(0)
+    for scores in (rng.random(50), rng.integers(1, 20, 50) / 20, rng.normal(size=50)):
+        best = best_threshold(scores, rng.random(50) < 0.5)
+        assert np.abs(scores - best).min() > 1e-13 * abs(best)
+        assert best_threshold(scores, rng.random(50) < 0.5, at_most=best) <= best
+    assert best_threshold([0.2, 0.4, 0.6], [0, 1, 1], grid=[0.4]) < 0.4 - 1e-13
+    assert best_threshold([0.2, 0.4, 0.6], [0, 1, 1], at_most=just_below(0.4)) == just_below(0.4)
+
+
+@pytest.mark.parametrize("score", [1.0, 0.5, 0.1 + 0.2, 1e-300, 123456.789, -0.25, 1 / 3])
+def test_just_below_is_a_hair_lower(score):
+    assert 1e-12 <= (score - just_below(score)) / abs(score) * (1 + 1e-3) < 2e-11
+    assert just_below(0.0) == 0.0
 
 
 def test_best_threshold_explains_itself():

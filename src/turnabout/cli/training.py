@@ -127,7 +127,8 @@ def calibrate_model(
         str | None, typer.Option(help="Table of people the model is used on; warns where they are of another kind.")
     ] = None,
     trained_on: Annotated[
-        str | None, typer.Option(help="Table the model was trained on; people who stand in it are refused.")
+        str | None,
+        typer.Option(help="Table the model was trained on; people in it are refused, unless chance explains it."),
     ] = None,
     target: Annotated[str | None, typer.Option(help="The class that counts as accepted.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the certificate as JSON.")] = False,
@@ -135,6 +136,7 @@ def calibrate_model(
     """Find the highest threshold at which nearly everyone is accepted or can reach acceptance, as a promise."""
     from turnabout import train
     from turnabout.schema import Schema
+    from turnabout.train.estimator import Estimator
 
     fitted = load_model(model)
     known = schema_of(fitted) if schema is None else Schema.load(schema)
@@ -159,8 +161,8 @@ def calibrate_model(
         )
     for warning in heard:
         say(f"warning: {warning.message}")
-    if isinstance(own := getattr(fitted, "threshold", None), float):
-        say(f"The model says yes from {own:g} on: there, this promise {'holds' if promise.permits(own) else 'fails'}.")
+    if isinstance(fitted, Estimator):
+        say(f"The model says yes from {fitted.threshold:g} on: {where_promised(promise, fitted.threshold)}.")
     if promise.threshold == 0:
         say("warning: a threshold of 0 accepts everyone; short of that, nothing can be promised of this model.")
     print(promise.to_json(indent=2) if as_json else promise)
@@ -226,7 +228,7 @@ def judged(model: Any, parts: Parts, limits: dict[str, float | None]) -> list[Li
     lines = []
     for name, limit in limits.items():
         highest = best_threshold(model.score_of(parts.calibration), before, 1.0 if limit is None else limit)
-        threshold = min(float(downward(highest, 4)), 0.9999)  # a promise holds at every lower one too
+        threshold = min(float(downward(highest)), 0.999)  # as certificates print theirs: a promise holds at lower ones
         accepted = scores >= threshold
         reaches = accepted | (reached >= threshold)
         line = Line(
@@ -276,6 +278,17 @@ def schema_of(fitted: Any) -> Schema:
     raise typer.BadParameter(f"{type(fitted).__name__} does not know its schema; give it.", param_hint="--schema")
 
 
+def where_promised(promise: Certificate, threshold: float) -> str:
+    """Whether a promise is made at a threshold, for everyone or for which groups."""
+    if promise.permits(threshold):
+        return "there, this promise holds"
+    kept = [repr(label) for label in promise.by_group if promise.permits(threshold, label)]
+    if not kept:
+        return "this promise is not made there"
+    left = [repr(label) for label in promise.by_group if not promise.permits(threshold, label)]
+    return f"there, this promise holds for {', '.join(kept)} and is not made for {', '.join(left)}"
+
+
 def who_reaches_what(
     fitted: Any, schema: Schema, region: Region | None, target: str | None, background: pd.DataFrame | None
 ) -> tuple[Any, Callable[[pd.DataFrame], pd.DataFrame] | None]:
@@ -313,7 +326,10 @@ def probability_of(model: Model) -> Callable[[pd.DataFrame], np.ndarray]:
 
 
 def best_rows(model: Model, region: Region | None) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """table -> the printed rows of highest score within reach: along the slope, or by trying where there is none."""
+    """table -> the printed rows that `attain` finds within reach: by steps along the slope, or by trying rows.
+
+    Steps need not lead to the best row there is; the promise is about the rows they lead to.
+    """
     from turnabout.actions import Box
     from turnabout.models import Differentiable
     from turnabout.train import ProjectedSteps, attain

@@ -25,7 +25,8 @@ class OneStep(Method):
     that the schema lets her change. (1) has a closed form for all but large polytopes, so that one gradient for
     everybody is nearly all the work. What of the change is not needed `find` takes back, as for every method.
 
-    Exact for a linear model and values that can be had in fine steps: there it finds a plan for whoever has one. For
+    Exact for a linear model, values that can be had in fine steps and no rule besides Delta: there it finds a plan for
+    whoever has one. Further rules it does not look at; `find` holds its proposal to them, which may cost the plan. For
     other models it may overshoot or start in the wrong direction; where the gradient is zero it proposes nothing. It
     comes into its own with models trained for it (`turnabout.train.Pare`). NOT_FOUND is never a proof.
 

@@ -17,7 +17,16 @@ from turnabout.train.certificate import Certificate, Shortfall
 from turnabout.train.evidence import plain, read_reached, split_groups
 from turnabout.train.seen import refuse_seen
 from turnabout.train.shift import warn_of_shift
-from turnabout.train.thresholds import check_levels, check_scores, pac_rank, rank_or_refuse, rows_needed, smallest
+from turnabout.train.thresholds import (
+    check_levels,
+    check_scores,
+    just_below,
+    no_ties,
+    pac_rank,
+    rank_or_refuse,
+    rows_needed,
+    smallest,
+)
 from turnabout.typing import Level
 
 THRESHOLDS = tuple(round(0.05 * i, 2) for i in range(1, 20))  # for methods; fixed before anyone is looked at
@@ -55,11 +64,12 @@ class Decides(Protocol):
 
 
 def pac_threshold(scores: Any, epsilon: float = 0.05, alpha: float = 0.05, groups: Any = None) -> Certificate:
-    """The highest threshold with a guarantee, from the best score that each calibration person can reach.
+    """The highest threshold with a guarantee, from the score of the row that each calibration person would reach.
 
         threshold = the (k + 1)-th smallest score,  k = max { k : P(Binomial(n, epsilon) <= k) <= alpha }    (1)
 
-    Whoever scores at least the threshold counts as accepted, so ties can only help. The published code passes 1 - alpha
+    less a hair (`just_below`), so that the yes of the person who has this score does not hang on its last bits. Whoever
+    scores at least the threshold counts as accepted, so ties can only help. The published code passes 1 - alpha
     for alpha, and so its guarantee fails about 19 times in 20.
 
     Parameters
@@ -99,7 +109,8 @@ def calibrate(
     model : a classifier with predict_proba(table) -> (n, 2), or a function table -> P(yes).
     people : the calibration people: everyone, not only the refused, and none of them used in training.
     recourse : a function from the table to the rows people would reach (same index), by a rule that does not look at
-        the threshold. None takes the model's own `attain` (Pare). A fitted method of the library does look at the
+        the threshold. None takes the model's own `attain` (Pare): the row that it finds, which need not be the best
+        within reach; the promise is about that row. A fitted method of the library does look at the
         threshold: it is run at each of `thresholds`, see `calibrate_search`.
     schema : of the table; taken from the model or the method where they have one. Rows reached must then be allowed.
     epsilon, alpha, groups : as of `pac_threshold`.
@@ -108,7 +119,8 @@ def calibrate(
     thresholds : for methods; 0.05, 0.1, ..., 0.95 by default.
     seed : for methods.
     trained_on : the training table, or its `Seen`; the model's own `trained_on_` is looked at in any case. Calibration
-        people who stand in it are refused.
+        people who stand in it are refused where chance does not explain it; coincidences that it explains are counted
+        among the assumptions.
     used_on : a table of people on whom the model is used; a warning names the columns that are distributed otherwise.
     """
     check_levels(epsilon, alpha)
@@ -121,13 +133,14 @@ def calibrate(
     elif schema is None and isinstance(getattr(model, "schema", None), Schema):
         schema = model.schema
     table = given if schema is None else schema.table(given)
-    looked = max(refuse_seen(table, rows, schema) for rows in (trained_on, getattr(model, "trained_on_", None)))
-    unseen = UNSEEN + (f" (compared with {looked} training rows)" if looked else "")
+    found = [refuse_seen(table, rows, schema) for rows in (trained_on, getattr(model, "trained_on_", None))]
+    most = max((overlap for overlap in found if overlap), key=lambda o: (o.same, o.seen), default=None)
+    unseen = UNSEEN + (f" ({most.remark})" if most else "")
     if used_on is not None:
         warn_of_shift(table, used_on, schema)
     if isinstance(recourse, Method):
         find = _searching(model, recourse, given, seed)
-        return calibrate_search(find, THRESHOLDS if thresholds is None else thresholds, epsilon, alpha, groups)
+        return _by_search(find, THRESHOLDS if thresholds is None else thresholds, epsilon, alpha, groups, unseen)
     if thresholds is not None:
         raise TrainingError("thresholds= is for methods only.", hint="leave it out: all thresholds are covered.")
     reached, made_by = _reached(model, table, recourse, schema)
@@ -161,6 +174,17 @@ def calibrate_search(
     thresholds : fixed beforehand; they are tested in rising order.
     epsilon, alpha, groups : as of `pac_threshold`.
     """
+    return _by_search(find, thresholds, epsilon, alpha, groups, UNSEEN)
+
+
+def _by_search(
+    find: Callable[[float], Recourse],
+    thresholds: Sequence[float],
+    epsilon: float,
+    alpha: float,
+    groups: Any,
+    unseen: str,
+) -> Certificate:
     check_levels(epsilon, alpha)
     order = np.unique(check_scores(list(thresholds)))
     if not len(order):
@@ -181,7 +205,7 @@ def calibrate_search(
             break
     for part in parts:
         part.refuse_if_empty(float(order[0]))
-    assumptions = (DRAWN, UNSEEN, ORDER, ALONE, DECIDES)
+    assumptions = (DRAWN, unseen, ORDER, ALONE, DECIDES)
     done = [(part.label, part.certificate(epsilon, made_by, assumptions)) for part in parts]
     return done[0][1] if groups is None else Certificate.together(tuple(done), alpha)
 
@@ -261,11 +285,14 @@ def _from_scores(
     done = []
     for part in _split(groups, len(values), index, epsilon, alpha):
         own = values[part.mask]
-        threshold = smallest(own, part.k)  # (1)
+        score = smallest(own, part.k)  # (1)
+        threshold = just_below(score)
         short = int((own < threshold).sum())
+        exact = no_ties(own, score, part.k)
         failure = binomial_cdf(part.k, part.n, epsilon)
         levels = (epsilon, part.alpha, threshold, failure)
-        done.append((part.label, Certificate(part.n, part.k, *levels, short, "scores", made_by, assumptions)))
+        made = Certificate(part.n, part.k, *levels, short, "scores", made_by, assumptions, exact=exact)
+        done.append((part.label, made))
     return done[0][1] if groups is None else Certificate.together(tuple(done), alpha)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ from turnabout.errors import TrainingError
 from turnabout.intervals import binomial_cdf
 from turnabout.train.document import Document
 from turnabout.train.evidence import plain, read_reached, split_groups
-from turnabout.train.thresholds import check_scores, pac_rank, smallest
+from turnabout.train.thresholds import HAIR, check_scores, cut, just_below, no_ties, pac_rank, smallest
 from turnabout.typing import Json, Level
 
 Kind = Literal["scores", "search", "answer"]
@@ -39,8 +39,8 @@ class Certificate(Document):
     n, k : calibration people, and how many of them may fall short.
     epsilon, alpha : the share that may be left without recourse; the probability with which the promise may fail.
     threshold : the highest threshold for which (1) is promised; None where model and threshold were fixed beforehand.
-        Options of the library must lie beyond a threshold by a hair, so decide at a slightly lower one, such as the
-        printed one, where scores tie.
+        Of kind "scores" it lies a hair below the score of one of the people (`just_below`), as options of the library
+        must lie beyond a threshold by a hair.
     failure : (2); with groups, the sum over them, which bounds the probability that any of their promises fails.
     short : calibration people who fall short at the threshold, k at most.
     kind : the evidence. "scores": each person's best score under a rule that does not look at the threshold. "search":
@@ -49,6 +49,8 @@ class Certificate(Document):
     assumptions : what must be true of the world; nothing here can check it entirely.
     groups : (label, certificate) for each group, with a threshold of its own. The whole then holds for each of them
         at once, and `threshold` is the lowest of theirs.
+    exact : whether `failure` is the failure probability and no mere bound of it: of kind "scores", where nobody else
+        has the score at the threshold.
     """
 
     n: int
@@ -62,6 +64,7 @@ class Certificate(Document):
     made_by: str = ""
     assumptions: tuple[str, ...] = ()
     groups: tuple[tuple[Level, Certificate], ...] = ()
+    exact: bool = False
 
     mark: ClassVar[str] = "turnabout_certificate"
 
@@ -138,7 +141,10 @@ class Certificate(Document):
     def _follows_from(self, scores: np.ndarray) -> bool:
         if len(scores) <= self.k or self.threshold is None:
             return False
-        return self.threshold == smallest(scores, self.k) and self.short == int((scores < self.threshold).sum())
+        score = smallest(scores, self.k)
+        right = self.threshold <= score and math.isclose(self.threshold, just_below(score), rel_tol=10 * HAIR)
+        claims = not self.exact or no_ties(scores, score, self.k)
+        return right and claims and self.short == int((scores < self.threshold).sum())
 
     def _adds_up(self) -> bool:
         """Whether its own numbers agree with each other."""
@@ -148,8 +154,8 @@ class Certificate(Document):
     # -- words ------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        confidence, share = in_percent(1 - self.alpha), in_percent(1 - self.epsilon)
-        failure = f"{100 * self.failure:.2g} %"
+        confidence, share = all_but(self.alpha), all_but(self.epsilon)
+        failure = f"{upward(100 * self.failure)} %"
         start = f"With {confidence} confidence over the draw of {self.n} calibration people, at least {share} of people"
         means = f" by {self.made_by}" if self.made_by else ""
         if self.groups:
@@ -165,7 +171,7 @@ class Certificate(Document):
                 f"{start} like them are accepted by this model or find a way to acceptance{means} ({self.short} of "
                 f"{self.n} fell short and {self.k} might have; failure probability at most {failure})."
             )
-        exact = "exact failure probability" if self.kind == "scores" else "failure probability at most"
+        exact = "exact failure probability" if self.exact else "failure probability at most"
         return (
             f"{start} like them are accepted or can reach acceptance{means} when the threshold is at most "
             f"{downward(self.threshold)} ({self.k} of {self.n} may fall short; {exact} {failure})."
@@ -174,7 +180,7 @@ class Certificate(Document):
     # -- JSON -------------------------------------------------------------------------------------------------
 
     def _write(self) -> Json:
-        names = ("n", "k", "epsilon", "alpha", "threshold", "failure", "short", "kind", "made_by")
+        names = ("n", "k", "epsilon", "alpha", "threshold", "failure", "short", "kind", "made_by", "exact")
         parts = [{"label": label, "certificate": part.to_dict()} for label, part in self.groups]
         return {name: getattr(self, name) for name in names} | {"assumptions": list(self.assumptions), "groups": parts}
 
@@ -197,6 +203,7 @@ class Certificate(Document):
             str(document["made_by"]),
             tuple(map(str, document["assumptions"])),
             tuple((part["label"], Certificate.from_dict(part["certificate"])) for part in document["groups"]),
+            bool(document.get("exact", False)),
         )
 
 
@@ -238,7 +245,7 @@ class Shortfall(Document):
             why = f"{self.short} of {self.n} people fell short and at most {self.k} may"
         means = f" by {self.made_by}" if self.made_by else ""
         return (
-            f"No certificate for {in_percent(1 - self.epsilon)}: {why}; with {in_percent(1 - self.alpha)} confidence, "
+            f"No certificate for {all_but(self.epsilon)}: {why}; with {all_but(self.alpha)} confidence, "
             f"at least {in_percent(self.at_least)} of people like them are accepted or find a way to acceptance{means}."
         )
 
@@ -252,16 +259,38 @@ def downward(value: float | None, digits: int = 3) -> str:
     >>> downward(0.41879), downward(0.0023499), downward(0.5)
     ('0.418', '0.00234', '0.5')
     """
-    exact = Decimal(repr(float(value or 0.0)))
-    if not exact:
-        return "0"
-    cut = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_FLOOR)
-    return format(cut.normalize(), "f")
+    return _digits(Decimal(repr(float(value or 0.0))), digits, ROUND_FLOOR)
+
+
+def upward(value: float, digits: int = 3) -> str:
+    """A number in a few digits, never below itself: what may go wrong may not shrink by rounding.
+
+    >>> upward(3.6308), upward(0.05), upward(1.2341e-13)
+    ('3.64', '0.05', '1.24e-13')
+    """
+    exact = Decimal(repr(float(value)))
+    text = _digits(exact, digits, ROUND_CEILING)
+    return text if exact.adjusted() > -5 else f"{float(text):g}"
 
 
 def in_percent(share: float) -> str:
-    """A share in percent, rounded down: 0.95 -> "95 %"."""
-    return f"{downward(round(100 * share, 9), 4)} %"
+    """A share in percent, rounded down: 0.95 -> "95 %"; 100 only where it is all."""
+    rounded = round(100 * share, 9)
+    return f"{downward(min(rounded, 99.99) if share < 1 else rounded, 4)} %"
+
+
+def all_but(share: float) -> str:
+    """What a share leaves, in percent and rounded down.
+
+    >>> all_but(0.05), all_but(1e-20)
+    ('95 %', '99.99 %')
+    """
+    rest = 100 - 100 * Decimal(repr(float(share)))
+    return f"{_digits(min(rest, Decimal('99.99')), 4, ROUND_FLOOR)} %"
+
+
+def _digits(value: Decimal, digits: int, rounding: str) -> str:
+    return format(cut(value, digits, rounding).normalize(), "f") if value else "0"
 
 
 def _listed(words: list[str]) -> str:

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import TrainingError
-from turnabout.intervals import binomial_cdf, upper_bound
+from turnabout.intervals import binomial_cdf
 from turnabout.schema import Schema, as_frame
 from turnabout.train.document import Document
 from turnabout.typing import Json
 
 DECIMALS = 9  # rows that agree to so many decimals are the same
-CHANCE = 1e-6  # coincidences less likely than this are no coincidence
+CHANCE = 1e-4  # coincidences less likely than this are no coincidence
+CHANCE_ALONE = 1e-2  # the same for values under equal labels, where no two training rows are alike
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that a label and a row mix without loss
 
 Form = Literal["encoded rows", "table cells"]
@@ -28,35 +29,50 @@ class Overlap(Document):
 
     Attributes
     ----------
-    n : rows of the table in question.
-    same : rows whose values stand in the other table.
-    usual : the share of such rows to expect of fresh people, at most: some people are simply alike.
+    n, same : rows of the table in question, and those of them whose values stand in the other table.
+    seen, twins : rows of the other table, and those of them whose values stand in it twice: some people are alike.
+    chance : probability, at most, of as many coincidences of values if the rows of both tables were dealt out anew.
     shared, same_label : rows whose index label stands in the other table, and those whose values stand beside it.
-    usual_label : the share of the shared labels to expect beside equal values, at most.
-    chance : probability of as many coincidences among fresh people.
+    chance_label : probability of as many equal values under equal labels, if the labels were dealt out anew.
     """
 
     n: int
     same: int
-    usual: float
+    seen: int
+    twins: int
+    chance: float
     shared: int
     same_label: int
-    usual_label: float
-    chance: float
+    chance_label: float
 
     mark: ClassVar[str] = "turnabout_overlap"
 
     @property
     def is_reuse(self) -> bool:
         """Whether rows of the one table are rows of the other, and not just alike."""
-        return self.chance < CHANCE or (self.n > 0 and self.same_label == self.n)
+        rare = CHANCE if self.twins else CHANCE_ALONE
+        everyone = self.n > 0 and self.same_label == self.n
+        return self.chance < CHANCE or self.chance_label < rare or everyone
+
+    @property
+    def remark(self) -> str:
+        """What was compared, and the coincidences that remain."""
+        start = f"compared with {self.seen} training rows"
+        if not self.same:
+            return start
+        if self.twins and (self.chance > 0.5 or self.same * self.seen <= self.twins * self.n):
+            return f"{start}: {self.same} of {self.n} coincide with one, as often as training rows with each other"
+        return (
+            f"{start}: {self.same} of {self.n} coincide with one, and {self.twins} of {self.seen} training rows with "
+            f"each other, which chance explains with a probability of up to {self.chance:.2g}"
+        )
 
     def __str__(self) -> str:
         beside = f", {self.same_label} of them under the same index label" if self.same_label else ""
         verdict = "more than chance explains" if self.is_reuse else "no more than chance explains"
         return (
             f"{self.same} of {self.n} rows have the values of a training row{beside}: {verdict} "
-            f"(of fresh people at most {self.usual:.1%} would)."
+            f"({self.twins} of {self.seen} training rows have the values of another)."
         )
 
 
@@ -65,11 +81,16 @@ class Seen(Document):
     """Fingerprints of the rows of a table; the rows cannot be read from them.
 
     Two people may have the same values without being one person, the more so the coarser the columns. So a coincidence
-    alone proves nothing. The share of fresh people who would coincide with a seen row is estimated from the seen rows
-    themselves, as the share of them with a twin among the others (leave one out). Calibration rows are taken for
-    seen ones when they coincide so often that fresh people would do it with a probability below one in a million;
-    the same for values under equal index labels, where the share of equal pairs counts; or when each of them is
-    a seen row with its label.
+    alone proves nothing. What chance explains is told by the rows themselves: were the calibration people fresh, then
+    all rows could be dealt out anew to the two tables, and S, the calibration rows with a twin among the seen ones,
+    would be no unusual number. With N rows in both tables, m of them for calibration, and D in groups of equal ones,
+
+        P(S >= s)  <=  max over a of hypergeometric(a; N, D, m) / binomial(a; D, m / N)  *  Q(S >= s)          (1)
+
+    where Q puts each row into the calibration table by itself with probability m / N, so that groups are independent.
+    Rows are taken for seen ones when (1) is below one in ten thousand; or when so many equal values under equal index
+    labels are that unlikely, at the share of equal pairs among all rows. Where no two seen rows are alike, one
+    row with its label is enough, and everywhere it is enough that each of them is a seen row with its label.
 
     Attributes
     ----------
@@ -130,24 +151,21 @@ class Seen(Document):
         """How many rows of another table were seen here, and how likely that is for fresh people."""
         self._check_form(other)
         same = int(np.isin(other.rows, self.rows).sum())
-        usual, usual_label = self._usual()
-        chance = _at_least(same, len(other), usual)
+        alike = np.unique(self.rows, return_counts=True)[1]
+        sizes = np.unique(np.concatenate([self.rows, other.rows]), return_counts=True)[1]
+        chance = _dealt(same, sizes, len(other))
         shared = same_label = 0
+        chance_label = 1.0
         if len(self.labels) and len(other.labels):
-            shared = int(np.isin(other.labels, self.labels).sum())
-            same_label = int(np.isin(other._pairs, self._pairs).sum())
-            chance = min(chance, _at_least(same_label, shared, usual_label))
-        return Overlap(len(other), same, usual, shared, same_label, usual_label, chance)
-
-    def _usual(self) -> tuple[float, float]:
-        """Upper bounds of P(a fresh row has a twin here), and of P(two rows are equal)."""
-        n = len(self)
-        if n < 2:
-            return 1.0, 1.0
-        counts = np.unique(self.rows, return_counts=True)[1]
-        twins = int(counts[counts > 1].sum())
-        equal = float((counts * (counts - 1.0)).sum()) / (n * (n - 1.0))
-        return upper_bound(twins, n, 1 - CHANCE), upper_bound(int(np.ceil(equal * n)), n, 1 - CHANCE)
+            labels, counts = np.unique(self.labels, return_counts=True)
+            there = np.isin(other.labels, labels)
+            shared, same_label = int(there.sum()), int(np.isin(other._pairs, self._pairs).sum())
+            compared = int(counts[np.searchsorted(labels, other.labels[there])].sum())  # more, where labels repeat
+            total = float(sizes.sum())
+            equal = float((sizes * (sizes - 1.0)).sum()) / max(1.0, total * (total - 1.0))  # P(two rows are equal)
+            chance_label = _at_least(same_label, shared, min(1.0, equal * compared / max(1, shared)))
+        twins = int(alike[alike > 1].sum())
+        return Overlap(len(other), same, len(self), twins, chance, shared, same_label, chance_label)
 
     @property
     def _pairs(self) -> np.ndarray:
@@ -171,10 +189,10 @@ class Seen(Document):
         return cls(rows, labels, int(document["width"]), document["form"])
 
 
-def refuse_seen(people: pd.DataFrame, trained_on: Any, schema: Schema | None = None) -> int:
-    """Refuse people who stand in a training table, or in its Seen; how many training rows were looked at."""
+def refuse_seen(people: pd.DataFrame, trained_on: Any, schema: Schema | None = None) -> Overlap | None:
+    """Refuse people who stand in a training table, or in its Seen, where chance does not explain it; what was found."""
     if trained_on is None:
-        return 0
+        return None
     names = list(people.columns) if schema is None else list(schema.names)
     if isinstance(trained_on, Seen):
         seen = trained_on
@@ -192,7 +210,7 @@ def refuse_seen(people: pd.DataFrame, trained_on: Any, schema: Schema | None = N
             f"the calibration people were trained on: {overlap}",
             hint="calibrate on people whom neither training nor the choice of the model has seen.",
         )
-    return len(seen)
+    return overlap
 
 
 def _fingerprints(table: pd.DataFrame, names: list[str], schema: Schema | None) -> Seen:
@@ -223,3 +241,33 @@ def _cells(table: pd.DataFrame) -> np.ndarray:
 def _at_least(k: int, n: int, p: float) -> float:
     """P(at least k of n), each with probability p."""
     return 1.0 if k <= 0 else binomial_cdf(n - k, n, 1.0 - p)
+
+
+def _dealt(same: int, sizes: np.ndarray, m: int) -> float:
+    """(1) of Seen: P(at least `same` of m rows have a twin among the others), by the sizes of groups of equal rows."""
+    if same <= 0:
+        return 1.0
+    total, groups = int(sizes.sum()), sizes[sizes > 1]
+    alike, p = int(groups.sum()), m / int(sizes.sum())
+    length = int((groups - 1).sum()) + 1  # of S, from 0 on: a group whose rows are all dealt out has no twin left
+    wave = np.ones(length // 2 + 1, dtype=np.complex128)
+    for size, count in zip(*np.unique(groups, return_counts=True), strict=True):
+        part = np.exp(_log_binomial(np.arange(size + 1), int(size), p))
+        part[0] += part[size]
+        wave *= np.fft.rfft(part[:size], length) ** int(count)
+    tail = float(np.fft.irfft(wave, length)[same:].sum())
+    a = np.arange(max(0, m - total + alike), min(alike, m) + 1)
+    dealt = _log_choose(alike, a) + _log_choose(total - alike, m - a) - _log_choose(total, np.array(m))
+    worst = float(np.exp((dealt - _log_binomial(a, alike, p)).max()))
+    return min(1.0, max(0.0, tail) * worst)
+
+
+def _log_binomial(k: np.ndarray, n: int, p: float) -> np.ndarray:
+    """log P(k of n), each with probability p."""
+    return _log_choose(n, k) + k * np.log(p) + (n - k) * np.log1p(-p)
+
+
+def _log_choose(n: int, k: np.ndarray) -> np.ndarray:
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))

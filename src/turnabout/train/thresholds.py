@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +13,8 @@ from turnabout.errors import TrainingError
 from turnabout.intervals import binomial_cdf
 
 Measure = Literal["f1", "accuracy"]
+
+HAIR = 1e-12  # of a score: far beyond what the last bits of a computation make of it
 
 
 def pac_rank(n: int, epsilon: float = 0.05, alpha: float = 0.05) -> int | None:
@@ -72,6 +75,30 @@ def smallest(scores: np.ndarray, k: int) -> float:
     return float(np.partition(scores, k)[k])
 
 
+def no_ties(scores: np.ndarray, score: float, k: int) -> bool:
+    """Whether the (k + 1)-th smallest score is one person's alone, by more than a hair."""
+    near = scores - HAIR * np.abs(scores) <= score
+    return int((scores < just_below(score)).sum()) == k and int(near.sum()) == k + 1
+
+
+def just_below(score: float) -> float:
+    """A threshold a hair below a score: whoever has the score reaches it, however it is computed anew.
+
+    The score of a row differs in its last bits between a table and the row alone, so nobody's yes may hang on them. Cut
+    to 12 digits, at least 1e-12 of the score lower. 0 stays 0: as P(yes), everyone reaches it.
+
+    >>> just_below(0.65), just_below(0.12345678901234567), just_below(0.0)
+    (0.649999999999, 0.123456789012, 0.0)
+    """
+    lower = Decimal(repr(float(score - HAIR * abs(score))))
+    return float(cut(lower, 12)) if lower else 0.0
+
+
+def cut(value: Decimal, digits: int, rounding: str = ROUND_FLOOR) -> Decimal:
+    """A number other than 0 in so many significant digits."""
+    return value.quantize(Decimal(1).scaleb(value.adjusted() - digits + 1), rounding)
+
+
 def best_threshold(
     scores: Any,
     accepted: Any,
@@ -82,7 +109,8 @@ def best_threshold(
     """The threshold up to `at_most` at which "score >= threshold" agrees best with who was really accepted.
 
     Every threshold that a certificate permits keeps the guarantee, so the choice among them may look at any labels,
-    those of the calibration people too: best_threshold(scores, accepted, at_most=certificate.threshold).
+    those of the calibration people too: best_threshold(scores, accepted, at_most=certificate.threshold). Where the
+    best threshold is somebody's score, the one a hair below it is returned (`just_below`).
 
     Parameters
     ----------
@@ -116,7 +144,8 @@ def best_threshold(
         value = 2.0 * yes / np.maximum(1, said_yes + label.sum())
     else:
         value = (2.0 * yes - said_yes + len(s) - label.sum()) / len(s)
-    return float(tried[int(np.argmax(value))])
+    best = float(tried[int(np.argmax(value))])
+    return just_below(best) if np.isclose(s, best, rtol=HAIR / 10, atol=0.0).any() else best
 
 
 def _candidates(scores: np.ndarray, at_most: float, grid: int | Sequence[float] | None) -> np.ndarray:
