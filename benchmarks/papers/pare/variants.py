@@ -14,6 +14,7 @@ from turnabout.train import LinearStep, ProjectedSteps, pac_threshold
 
 RELEASED = {"hidden": (100, 100), "activation": "relu"}
 VARIANTS: dict[str, dict[str, Any]] = {
+    "main": {},  # as in the tables, on the same people as the others
     "one_step": {"inner": LinearStep()},  # the paper's training to the letter
     "projected": {"inner": ProjectedSteps(3)},
     "relu": RELEASED,

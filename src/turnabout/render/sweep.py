@@ -79,7 +79,7 @@ def draw_sweep(
             low, high = (part[side].to_numpy(dtype=float) for side in ("low", "high"))
             ax.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
     ax.set_xlabel(names.get(x, x))
-    ax.set_title(textwrap.fill(title, 56).replace("$", r"\$"), loc="left", fontweight="bold")
+    ax.set_title(textwrap.fill(title, 50).replace("$", r"\$"), loc="left", fontweight="bold")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)

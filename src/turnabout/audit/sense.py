@@ -1,0 +1,28 @@
+"""Whether advice makes sense: who does more than she was told should not be refused for it."""
+
+from __future__ import annotations
+
+from turnabout.audit.rates import Rate
+from turnabout.core import Problem, Recourse
+from turnabout.errors import ProblemError
+
+
+def overdone(problem: Problem, answer: Recourse, factor: float = 1.5) -> Rate:
+    """Share of people whose recourse is lost by going on in the same direction.
+
+        x + factor * (x_new - x),    lost if its margin is below 0                                            (1)
+
+    First options count; the point of (1) is neither rounded nor held within bounds. A model that was trained to grant
+    recourse may do so by passwords, values that few people have and everyone can reach; then this is far above 0. Of a
+    model monotone in what people may change it is 0.
+
+    Parameters
+    ----------
+    factor : how far to go, above 1; 1.5 is half as far again.
+    """
+    if not factor > 1:
+        raise ProblemError(f"factor={factor!r} does not go further.", hint="use a number above 1, such as 1.5.")
+    first = answer.options[answer.options.index.get_level_values("option") == 0]
+    people = answer.people.loc[first.index.get_level_values("person")]
+    x, x_new = problem.schema.encode(people), problem.schema.encode(first)
+    return Rate.among((problem.margin(x + factor * (x_new - x)) < 0).numpy())
