@@ -49,8 +49,9 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy src
 	$(BIN)/lint-imports
 
+# A worker for each core, up to four: each holds torch.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

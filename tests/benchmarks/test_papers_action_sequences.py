@@ -73,7 +73,10 @@ def test_a_stopped_run_goes_on_and_other_code_does_not_count(parts, tmp_path, mo
             second.do(cell)
     assert asked == [0, 1]
     figures = ledger.gather(second.lines.values())
-    assert figures["toy.cost"] == {"value": 1.5, "people": 5, "seeds": 2, "min": 1.0, "max": 2.0}
+    cost = figures["toy.cost"]
+    assert (cost["value"], cost["people"], cost["seeds"], cost["min"], cost["max"]) == (1.5, 5, 2, 1.0, 2.0)
+    assert cost["high"] - 1.5 == pytest.approx(12.7062 * 0.5, rel=1e-4)  # Student's, one degree of freedom
+    assert cost["low"] + cost["high"] == pytest.approx(3.0)
     assert figures["toy.nothing"]["value"] is None
     assert not ledger.Ledger(tmp_path, {"full": False}).lines
     monkeypatch.setattr(ledger, "fingerprint", lambda proofs: "other")
