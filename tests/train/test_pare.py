@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import turnabout as ta
-from turnabout.actions import Box
+from turnabout.actions import Ball, Box, Budget, Polytope
 from turnabout.errors import ModelError, TrainingError
 from turnabout.models import Differentiable, ReluNet
 from turnabout.nn.inner import Corners, FineGrid, LinearStep, ProjectedSteps
@@ -278,3 +278,54 @@ def test_each_person_stands_once():
     mask = np.arange(80) < 60
     (pare,) = fit_together([small(epochs=1)], people, accepted, rows=[mask])
     assert len(pare.trained_on_) == 60
+
+
+TURNS = np.linspace(0, 2 * np.pi, 36, endpoint=False)
+ROUND = [({"income": np.cos(t), "hours": np.sin(t)}, 9.0) for t in TURNS]
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        None,
+        Budget(15, weights={"income": 1.0, "hours": 2.0, "job": 10.0}),
+        Ball(1.0, scales={"income": 10, "hours": 6}),
+        Polytope([({"income": -1.0, "hours": -1.0}, 12.0)], reach={"income": 10, "hours": 8}),
+        Polytope(ROUND),  # too many vertices to list: linear programs
+    ],
+    ids=["schema", "budget", "ball", "vertices", "programs"],
+)
+def test_every_region_trains_and_holds(region):
+    people, accepted = applicants(150)
+    pare = small(region=region, epochs=1, batch=50).fit(people, accepted)
+    reached = pare.attain(people)
+    x, x_new = SCHEMA.encode(people), SCHEMA.encode(reached)
+    assert not SCHEMA.breaches(people, reached).any()
+    assert (pare.region_of().bind(SCHEMA).violation(x, x_new) == 0).all()
+    assert (pare.score_of(reached) >= pare.score_of(people)).all() and (x_new != x).any()
+
+
+def test_gradient_search_is_near_the_cheapest_of_a_fine_grid():
+    """Two features that may move: found wherever a grid finds, at no more than 2 % above its cheapest."""
+    people, accepted = applicants(600)
+    pare = small(region=Box({"hours": 12, "income": 20}), epochs=6, seed=2).fit(people, accepted)
+    problem = ta.Problem(SCHEMA, pare.model(0.6), rules=[pare.region])
+    refused = people[problem.judge(people) < 0][:60]
+    answer = ta.methods.Wachter(rounds=10).fit(problem).find(refused)
+    x = SCHEMA.encode(refused)
+    around = pare.region.bind(SCHEMA).printable(x)
+    best = torch.full((len(x),), torch.inf, dtype=torch.float64)
+    for a in torch.linspace(0, 1, 81):
+        for b in torch.linspace(0, 1, 81):
+            delta = torch.zeros_like(x)
+            delta[:, 0] = around.lo[:, 0] + a * (around.hi - around.lo)[:, 0]
+            delta[:, 1] = b * around.hi[:, 1]
+            cost = problem.cost(x, x + delta)
+            best = torch.where((problem.margin(x + delta) >= 0) & (cost < best), cost, best)
+    exists = torch.isfinite(best).numpy()
+    found = (answer.status == ta.Status.FOUND).to_numpy()
+    assert 10 < exists.sum() < len(refused) and found[exists].all()
+    costs = answer.options["cost"].groupby("person").min().reindex(refused.index[exists]).to_numpy()
+    assert (
+        costs <= 1.02 * best[exists].numpy() + 0.25 / 60
+    ).all()  # a step of the grid is 0.5 of income, 0.15 of hours
