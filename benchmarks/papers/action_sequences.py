@@ -10,11 +10,8 @@ was; each finished cell is one line of `results.jsonl` in the folder of --out.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +21,8 @@ from action_sequences import cats, linear, literal, orders, pictures, proofs, sc
 from action_sequences.answers import Answers
 from action_sequences.published import PAPER, TARGET
 from ledger import Cell, Ledger, Outcome, gather
-from rich.console import Console
 from rich.table import Table
+from running import console, foretell, parse, work
 
 import turnabout as ta
 
@@ -41,7 +38,6 @@ SECONDS = {
     "orders": {"german": 120, "adult": 120, "fanniemae": 150},
     "really": {"german": 150, "adult": 120, "fanniemae": 120},
 }
-console = Console(width=None if sys.stdout.isatty() else 140)
 
 
 def plan_cells(answers: Answers, full: bool, device: str) -> list[Cell]:
@@ -82,25 +78,6 @@ def drawing(full: bool, device: str) -> Outcome:
     return cats.drawing(16 if full else 1, device)
 
 
-def work(cells: list[Cell], ledger: Ledger) -> None:
-    """Run what is not done yet, telling how far it is."""
-    left = [cell for cell in cells if not ledger.has(cell)]
-    if len(left) < len(cells):
-        console.print(f"{len(cells) - len(left)} of {len(cells)} cells are already in {ledger.file.name}.")
-    start, expected = time.perf_counter(), sum(cell.seconds for cell in left)
-    past = 0.0
-    for k, cell in enumerate(left, 1):
-        line = ledger.do(cell)
-        past += cell.seconds
-        spent = time.perf_counter() - start
-        ahead = (expected - past) * (spent / past)
-        rest = f"about {ahead / 60:.0f} min left" if ledger.settings["full"] and ahead > 30 else ""
-        told = f"[{k}/{len(left)}] {cell.name}, seed {cell.seed}: {line['seconds']:.1f} s; {rest}"
-        console.print(told.rstrip("; "), markup=False, highlight=False)
-        for note in line["notes"]:
-            console.print(f"    {note}", markup=False, highlight=False)
-
-
 def show(figures: dict[str, dict[str, Any]], ledger: Ledger) -> None:
     """The table of all figures, then the curves."""
     table = Table("figure", "ours", "over seeds", "people", "published", "asked for", title="Figures")
@@ -131,25 +108,8 @@ def drawn(ledger: Ledger) -> dict[str, Any]:
     return {"curves": curves, "orders": rows, "drawings": sketches}
 
 
-def parse(given: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--small", action="store_true", help="a few people of each domain (the default)")
-    parser.add_argument("--full", action="store_true", help="everybody, three seeds")
-    parser.add_argument("--only", help=f"some of {','.join(PARTS)}")
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--out", type=Path, help="folder for pictures and finished cells")
-    arguments = parser.parse_args(given)
-    arguments.parts = set((arguments.only or ",".join(PARTS)).split(","))
-    if arguments.small and arguments.full:
-        parser.error("--small or --full, not both")
-    if unknown := arguments.parts - set(PARTS):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
-    return arguments
-
-
 def main(given: list[str] | None = None) -> None:
-    arguments = parse(given)
+    arguments = parse(given, __doc__.split("\n")[0], PARTS, "a few people of each domain", "everybody, three seeds")
     with tempfile.TemporaryDirectory() as fleeting:
         folder = arguments.out
         if folder is None:
@@ -159,14 +119,7 @@ def main(given: list[str] | None = None) -> None:
         ledger = Ledger(folder, settings)
         answers = Answers(folder, people, arguments.device)
         cells = [c for c in plan_cells(answers, arguments.full, arguments.device) if c.domain in arguments.parts]
-        ahead = sum(cell.seconds for cell in cells if not ledger.has(cell))
-        told = f"{len(cells)} cells on {arguments.device}, {torch.get_num_threads()} torch threads; "
-        if arguments.full:
-            told += f"about {ahead / 60:.0f} minutes on one thread. Stop it and go on at will: finished cells stay in "
-            told += f"{folder}."
-        else:
-            told += "under two minutes."
-        console.print(told, markup=False, highlight=False)
+        foretell(cells, ledger, arguments.device, torch.get_num_threads())
         try:
             work(cells, ledger)
         except ta.errors.DataError as error:

@@ -10,11 +10,8 @@ is one line of `results.jsonl` in the folder of --out.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +21,8 @@ from ledger import Cell, Ledger, gather
 from pare import coverage, others, pictures, replay, speed, sweeps, tables, variants
 from pare.published import PAPER, SETS, TARGET
 from pare.runs import LAM, LAMS, Workshop
-from rich.console import Console
 from rich.table import Table
+from running import console, foretell, parse, work
 
 import turnabout as ta
 
@@ -33,7 +30,6 @@ PARTS = (*SETS, "german_legacy", "replay", "pac", "sweep", "variants", "sentimen
 # Seconds of a cell of a full run on one thread, to say beforehand what it will take.
 SECONDS = {"adult": 40, "compas": 15, "bail": 20, "german": 10}
 TRAINING = {"adult": 400, "compas": 60, "bail": 60, "german": 40}
-console = Console(width=None if sys.stdout.isatty() else 150)
 
 
 def plan_cells(workshop: Workshop, full: bool) -> list[Cell]:
@@ -72,23 +68,6 @@ def plan_cells(workshop: Workshop, full: bool) -> list[Cell]:
     return cells
 
 
-def work(cells: list[Cell], ledger: Ledger, full: bool) -> None:
-    """Run what is not done yet, telling how far it is."""
-    left = [cell for cell in cells if not ledger.has(cell)]
-    if len(left) < len(cells):
-        console.print(f"{len(cells) - len(left)} of {len(cells)} cells are already in {ledger.file.name}.")
-    start, expected, past = time.perf_counter(), sum(cell.seconds for cell in left), 0.0
-    for k, cell in enumerate(left, 1):
-        line = ledger.do(cell)
-        past += cell.seconds
-        ahead = (expected - past) * (time.perf_counter() - start) / past
-        rest = f"about {ahead / 60:.0f} min left" if full and ahead > 30 else ""
-        told = f"[{k}/{len(left)}] {cell.name}, seed {cell.seed}: {line['seconds']:.1f} s; {rest}"
-        console.print(told.rstrip("; "), markup=False, highlight=False)
-        for note in line["notes"]:
-            console.print(f"    {note}", markup=False, highlight=False)
-
-
 def show(figures: dict[str, dict[str, Any]], ledger: Ledger) -> None:
     """All figures beside the published ones; then a certificate and examples in words."""
     table = Table("figure", "ours", "95 % interval", "seeds", "people", "published", "asked for", title="Figures")
@@ -105,25 +84,8 @@ def show(figures: dict[str, dict[str, Any]], ledger: Ledger) -> None:
             console.print(f"{cell}: {change}", markup=False, highlight=False)
 
 
-def parse(given: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--small", action="store_true", help="a taste of every part (the default)")
-    parser.add_argument("--full", action="store_true", help="everybody, ten seeds")
-    parser.add_argument("--only", help=f"some of {','.join(PARTS)}")
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where networks are trained")
-    parser.add_argument("--out", type=Path, help="folder for pictures, networks and finished cells")
-    arguments = parser.parse_args(given)
-    arguments.parts = set((arguments.only or ",".join(PARTS)).split(","))
-    if arguments.small and arguments.full:
-        parser.error("--small or --full, not both")
-    if unknown := arguments.parts - set(PARTS):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
-    return arguments
-
-
 def main(given: list[str] | None = None) -> None:
-    arguments = parse(given)
+    arguments = parse(given, __doc__.split("\n")[0], PARTS, "a taste of every part", "everybody, ten seeds")
     full = arguments.full
     with tempfile.TemporaryDirectory() as fleeting:
         folder = arguments.out
@@ -132,16 +94,9 @@ def main(given: list[str] | None = None) -> None:
         ledger = Ledger(folder, {"full": full})
         workshop = Workshop(folder, 10 if full else 1, not full, arguments.device)
         cells = [cell for cell in plan_cells(workshop, full) if cell.domain in arguments.parts]
-        ahead = sum(cell.seconds for cell in cells if not ledger.has(cell))
-        told = f"{len(cells)} cells, networks on {arguments.device}, {torch.get_num_threads()} torch threads; "
-        if full:
-            told += f"about {ahead / 60:.0f} minutes on one thread. Stop it and go on at will: finished cells stay in "
-            told += f"{folder}."
-        else:
-            told += "under two minutes."
-        console.print(told, markup=False, highlight=False)
+        foretell(cells, ledger, arguments.device, torch.get_num_threads())
         try:
-            work(cells, ledger, full)
+            work(cells, ledger)
         except ta.errors.DataError as error:
             raise SystemExit(f"this benchmark needs the files of the study: {error}") from None
         names = {(cell.name, cell.seed) for cell in cells}
