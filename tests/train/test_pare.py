@@ -329,3 +329,17 @@ def test_gradient_search_is_near_the_cheapest_of_a_fine_grid():
     assert (
         costs <= 1.02 * best[exists].numpy() + 0.25 / 60
     ).all()  # a step of the grid is 0.5 of income, 0.15 of hours
+
+
+def test_a_model_forgets_its_rows_before_it_is_given_away():
+    people, accepted = applicants(200)
+    pare = small(epochs=1).fit(people, accepted)
+    before = pare.score_of(people)
+    with pytest.raises(TrainingError, match="trained on"):
+        calibrate(pare, people)
+    assert (pare.forget().score_of(people) == before).all() and pare.trained_on_ is None
+    assert calibrate(pare, people).n == 200
+    with pytest.raises(TrainingError, match="trained on"):
+        calibrate(pare, people, trained_on=people)
+    with pytest.raises(TrainingError, match="not trained yet"):
+        small().forget()

@@ -43,7 +43,7 @@ class Estimator(Parameters, ABC):
     validation: float
     threshold: float
     seed: int
-    trained_on_: Seen
+    trained_on_: Seen | None
     n_features_in_: int
 
     # -- manners ----------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Estimator(Parameters, ABC):
         return Tags("classifier", TargetTags(required=True), None, ClassifierTags(), None, input_tags=InputTags())
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "trained_on_")
+        return hasattr(self, "n_features_in_")
 
     # -- asking -----------------------------------------------------------------------------------------------
 
@@ -96,6 +96,16 @@ class Estimator(Parameters, ABC):
     def region_of(self) -> Region:
         """Delta: the region, or everything the schema lets move."""
         return self.region if self.region is not None else Box()
+
+    def forget(self) -> Self:
+        """Drop the fingerprints of the training rows, before a model is given away; returns self.
+
+        Who holds them can test whether a row was trained on. Without them `calibrate` cannot see by itself that its
+        people were: pass `trained_on=` then.
+        """
+        self._fitted()
+        self.trained_on_ = None
+        return self
 
     # -- checks -----------------------------------------------------------------------------------------------
 
