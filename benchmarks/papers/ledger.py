@@ -110,7 +110,7 @@ def gather(lines: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         values = [value for value, _ in entries if value is not None]
         mean = _round(float(np.mean(values))) if values else None
         people = int(np.median([people for _, people in entries]))  # of a seed
-        out[name] = {"value": mean, "people": people, "seeds": len(entries)}
+        out[name] = {"value": mean, "people": people, "seeds": len(values) or len(entries)}  # those that gave a number
         if len(values) > 1:
             low, high = mean_interval(values)
             out[name] |= {"min": _round(min(values)), "max": _round(max(values))}

@@ -48,5 +48,6 @@ def test_a_password_is_lost_by_doing_more():
 
 def test_the_factor_goes_further():
     problem, answer = answered(ta.models.wrap(Hump(0.03), SCHEMA, output="logit"))
-    with pytest.raises(ProblemError, match="factor=1 does not go further"):
-        overdone(problem, answer, factor=1)
+    for factor in (1, float("inf"), float("nan"), "a"):
+        with pytest.raises(ProblemError, match="does not go further"):
+            overdone(problem, answer, factor=factor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from turnabout.audit.rates import Rate
 from turnabout.core import Problem, Recourse
 from turnabout.errors import ProblemError
@@ -13,14 +15,15 @@ def overdone(problem: Problem, answer: Recourse, factor: float = 1.5) -> Rate:
         x + factor * (x_new - x),    lost if its margin is below 0                                            (1)
 
     First options count; the point of (1) is neither rounded nor held within bounds. A model that was trained to grant
-    recourse may do so by passwords, values that few people have and everyone can reach; then this is far above 0. Of a
-    model monotone in what people may change it is 0.
+    recourse may do so by passwords, values that few people have and everyone can reach; then this is far above 0. It is
+    0 for a model monotone in what people change, as long as every change goes the good way: a consequence (structural
+    equations) need not.
 
     Parameters
     ----------
     factor : how far to go, above 1; 1.5 is half as far again.
     """
-    if not factor > 1:
+    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not 1 < factor < math.inf:
         raise ProblemError(f"factor={factor!r} does not go further.", hint="use a number above 1, such as 1.5.")
     first = answer.options[answer.options.index.get_level_values("option") == 0]
     people = answer.people.loc[first.index.get_level_values("person")]
