@@ -57,3 +57,5 @@ def test_errors_say_what_is_wrong():
         wilson(1, 5, 1.0)
     with pytest.raises(TurnaboutError, match="NaN or an infinity"):
         mean_interval([0.1, math.nan])
+    with pytest.raises(TurnaboutError, match=r"confidence=2\.0"):
+        clopper_pearson(1, 2, 2.0)

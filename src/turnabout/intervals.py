@@ -42,6 +42,7 @@ def clopper_pearson(k: int, n: int, confidence: float = 0.95) -> tuple[float, fl
     >>> f"{low:.3f} to {high:.3f}"
     '0.925 to 0.966'
     """
+    _check(k, n, confidence)
     sided = (1.0 + confidence) / 2.0
     return lower_bound(k, n, sided), upper_bound(k, n, sided)
 
@@ -80,5 +81,5 @@ def mean_interval(values: Iterable[float], confidence: float = 0.95) -> tuple[fl
 def _check(k: int, n: int, confidence: float) -> None:
     if not 0 <= k <= n:
         raise TurnaboutError(f"{k} of {n} is not a share.", hint="count k successes among n, with 0 <= k <= n.")
-    if not 0.0 < confidence < 1.0:
+    if not (isinstance(confidence, (int, float)) and 0.0 < confidence < 1.0):
         raise TurnaboutError(f"confidence={confidence!r} is not strictly between 0 and 1.", hint="use 0.95.")

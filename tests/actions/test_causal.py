@@ -298,6 +298,15 @@ def test_price_counts_acts_alone() -> None:
         (lambda: StructuralEquations(("amount",)), "'amount' is not an Equation"),
         (lambda: StructuralEquations((Equation("a"), Equation("a"))), "two equations of 'a'"),
         (lambda: StructuralEquations((Equation("a", 0, {"a": 1.0}),)), "in a circle: a -> a"),
+        (lambda: StructuralEquations(Equation("a", 0, {"b": 1.0})), "is no list"),
+        (lambda: StructuralEquations(CHAIN, acts=None), "None does not list features"),
+        (lambda: StructuralEquations(CHAIN, acts=[1]), r"\[1\] does not list features"),
+        (lambda: StructuralEquations.fit(None, WHOLE, ["amount"]), "names no parents"),
+        (lambda: StructuralEquations(CHAIN).draw(-1, 5), "seed=-1"),
+        (lambda: Equation("a", 0, {"b": 1.0}, noise_sd=-1.0), "noise_sd -1.0"),
+        (lambda: Equation("a", 0, {"b": 1.0}, covariance=((1.0, 2.0), (2.0, 1.0))), "not positive semidefinite"),
+        (lambda: Equation("a", 0, {"b": 1.0}, covariance=((math.inf, 0.0), (0.0, 1.0))), "not positive semidefinite"),
+        (lambda: Equation("a", 0, {"b": 1.0}, covariance=(("x", 0.0), (0.0, 1.0))), "no table of numbers"),
         (
             lambda: StructuralEquations(
                 (Equation("a", 0, {"c": 1.0}), Equation("b", 0, {"a": 1.0}), Equation("c", 0, {"b": 1.0}))
@@ -334,4 +343,6 @@ def test_a_fixed_feature_cannot_follow_what_moves() -> None:
     with pytest.raises(RuleError, match="'amount' must follow 'age', which may change"):
         StructuralEquations((Equation("amount", 0, {"age": 1.0}),)).bind(schema)
     StructuralEquations((Equation("amount", 0, {"b": 1.0}),)).bind(schema)  # neither moves
-    StructuralEquations((Equation("amount", 0, {"age": 1.0}),), acts=["amount"]).bind(schema)  # held
+    StructuralEquations((Equation("amount", 0, {"b": 1.0}),), acts=["amount"]).bind(schema)
+    with pytest.raises(RuleError, match="an intervention that nobody can make"):  # it would be held without a word
+        StructuralEquations((Equation("amount", 0, {"age": 1.0}),), acts=["amount"]).bind(schema)

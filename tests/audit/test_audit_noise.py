@@ -12,7 +12,7 @@ from hand import SCHEMA, Raise, linear, table
 
 import turnabout as ta
 from turnabout.actions import Box
-from turnabout.audit import deepfool, model_under_noise, natural, recourse_under_noise
+from turnabout.audit import Rate, deepfool, model_under_noise, natural, recourse_under_noise
 
 SD = {"income": 20.0, "debt": 10.0}
 
@@ -77,7 +77,8 @@ def test_deepfool_on_a_line_is_the_distance_to_it(background):
     moved = margin + 0.06 * 20 * turns.change.income - 0.08 * 10 * turns.change.debt
     assert np.allclose(moved, 0, atol=1e-6)
     assert turns.survives(0.5).hits == (distance > 0.5).sum()
-    assert "survive" in str(turns) and len(turns.to_dict()["size"]) == 80
+    assert turns.settled.all() and turns.survives(0.5) == Rate.among((distance > 0.5).to_numpy())
+    assert "decisions that survive" in str(turns) and len(turns.to_dict()["size"]) == 80
 
 
 def test_deepfool_turns_decisions_of_a_net_and_is_no_shorter_than_the_truth():
@@ -109,6 +110,22 @@ def test_what_cannot_move_is_not_turned():
     turns = deepfool(flat, table([50, 50], [10, 10], ["f", "m"]), sd=SD)
     assert np.isinf(turns.size).all() and turns.survives(100.0).value == 1.0
     assert turns.to_dict()["size"] == [None, None]
+    assert turns.settled.all() and turns.survives(100.0).low > 0  # nothing on a line turns them: known
+
+
+def test_who_was_not_turned_is_not_known_to_survive():
+    schema = ta.Schema((ta.Number("a", 0, 10),))
+    net = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.ReLU(), torch.nn.Linear(1, 1)).double()
+    with torch.no_grad():  # margin relu(a - 5) - 1: flat up to 5, yes from 6 on
+        for parameter, value in zip(net.parameters(), (10.0, -5.0, 1.0, -1.0), strict=True):
+            parameter.fill_(value)
+    problem = ta.Problem(schema, ta.models.wrap(net, schema, threshold=0.5, output="logit"))
+    turns = deepfool(problem, pd.DataFrame({"a": [4.9, 5.5]}), sd={"a": 1.0})
+    assert np.isinf(turns.size[0]) and turns.size[1] == pytest.approx(0.5)  # though 1.1 turns the first
+    assert turns.settled.tolist() == [False, False] == turns.to_dict()["settled"]
+    rate = turns.survives(2.0)
+    assert (rate.value, rate.hits, rate.low) == (0.5, 1, 0.0)
+    assert "survival is at most" in str(turns) and "gave up on 1 of 2 people" in str(turns)
 
 
 def test_natural_moves_go_part_of_the_way_to_neighbours():
@@ -146,6 +163,17 @@ def test_errors_say_what_to_do(background):
         model_under_noise(full, background, draws=0)
     with pytest.raises(ta.TurnaboutError, match="share=2"):
         natural(full, background, share=2)
+    for name, value in (("deviations", "x"), ("seed", -1), ("sd", 5.0), ("draws", "x")):
+        with pytest.raises(ta.TurnaboutError, match=f"{name}={value!r}"):
+            model_under_noise(full, background, **{name: value})
+    with pytest.raises(ta.TurnaboutError, match="noise on 'income' is 'x'"):
+        model_under_noise(bare, background, sd={"income": "x"})
+    with pytest.raises(ta.TurnaboutError, match="share='a'"):
+        natural(full, background, share="a")
+    with pytest.raises(ta.TurnaboutError, match="steps=0"):
+        deepfool(full, background, steps=0)
+    with pytest.raises(ta.TurnaboutError, match="size=nan"):
+        deepfool(full, background.iloc[:3]).survives(float("nan"))
     with pytest.raises(ta.TurnaboutError, match="neighbours=0"):
         natural(full, background, neighbours=0)
     fixed = ta.Schema((ta.Binary("a"), ta.Number("b", moves="fixed")))

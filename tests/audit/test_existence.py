@@ -226,3 +226,5 @@ def test_what_is_refused():
         existence(problem, table([1], [1]), points=1)
     with pytest.raises(ta.TurnaboutError, match="rows per person"):
         existence(problem, table([1], [1]), points=5000)
+    with pytest.raises(ta.TurnaboutError, match="device='foo' is none"):
+        existence(problem, table([1], [1]), device="foo")

@@ -74,3 +74,5 @@ def test_errors_say_what_to_do():
     odd = draw(4, 0).set_axis(pd.MultiIndex.from_product([[0, 1], [0, 1]]))
     with pytest.raises(ta.TurnaboutError, match="index of the levels"):
         classifier_two_sample(odd, draw(9, 1), SCHEMA)
+    with pytest.raises(ta.TurnaboutError, match="seed=-1"):
+        classifier_two_sample(draw(9, 0), draw(9, 1), SCHEMA, seed=-1)

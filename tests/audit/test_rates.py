@@ -79,3 +79,16 @@ def test_share_of_draws_keeps_an_interval_over_people():
 def test_labels_that_do_not_fit(answer, groups, text):
     with pytest.raises(ta.TurnaboutError, match=text):
         recourse_rates(answer, groups)
+
+
+def test_groups_with_the_same_text_are_not_lost(answer):
+    rates = recourse_rates(answer, [1, "1"] * 3)
+    assert len(rates.to_frame()) == 6
+    with pytest.raises(ta.TurnaboutError, match="two have the same text"):
+        rates.to_dict()
+
+
+@pytest.mark.parametrize("values", [[0.5, float("nan")], [0.5, 2.0], [-0.1], ["a"], [None]])
+def test_what_is_no_share_has_no_rate(values):
+    with pytest.raises(ta.TurnaboutError, match="no shares"):
+        Rate.among(values)

@@ -6,6 +6,7 @@ import hashlib
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -72,8 +73,8 @@ def test_antonyms_are_single_words_in_lower_case_and_in_order(at_hand: Path) -> 
     assert datasets.antonyms("vr") == {"love": ("hate",), "well": ("badly",)}
 
 
-@pytest.mark.parametrize("parts", ["", "nx"])
-def test_parts_of_speech_are_checked(parts: str) -> None:
+@pytest.mark.parametrize("parts", ["", "nx", 5, None, ["n", "a"]])
+def test_parts_of_speech_are_checked(parts: Any) -> None:
     with pytest.raises(DataError, match=r"not parts of speech(.|\n)*a \(adjectives\)"):
         datasets.antonyms(parts)
 

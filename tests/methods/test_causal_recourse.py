@@ -250,4 +250,18 @@ def test_parameters_and_problems_that_cannot_be():
         success_probability(posed(), PEOPLE, PEOPLE, draws=0)
     with pytest.raises(MethodError, match="row 'dora' belongs to none of the people"):
         success_probability(uncertain(), ASKING, ASKING.rename(index={"ann": "dora"}))
+    with pytest.raises(MethodError, match="two people share the index label 'ann'"):
+        success_probability(uncertain(), pd.concat([ASKING, ASKING]), ASKING)
+    wrong = [
+        ("patience", 0),
+        ("lam", "a"),
+        ("lam", float("nan")),
+        ("steps", "a"),
+        ("rounds", 0),
+        ("lr", 0),
+        ("seed", -1),
+    ]
+    for name, value in wrong:
+        with pytest.raises(MethodError, match=f"has {name}={value!r}"):
+            CausalRecourse(**{name: value}).fit(uncertain())
     CausalRecourse(draws=10).fit(Problem(LINE, lender()))  # nothing follows, so nothing is uncertain

@@ -60,3 +60,6 @@ def test_errors_say_what_to_do(table):
     many = pd.concat([table.assign(metric=table.metric + str(i)) for i in range(4)])
     with pytest.raises(TurnaboutError, match="8 lines cannot be told apart"):
         draw_sweep(many)
+    for name in ("lam", "value", "low"):
+        with pytest.raises(TurnaboutError, match=f"column '{name}' holds 'x'"):
+            draw_sweep(table.assign(**{name: "x"}))

@@ -156,6 +156,12 @@ def test_same_seed_same_answer_and_neighbours_do_not_matter(fitted):
     pd.testing.assert_frame_equal(fitted.recourse(texts[::-1])[::-1], fitted.recourse(texts))
 
 
+def test_numbers_of_numpy_are_numbers(fitted):
+    given = {name: np.int64(getattr(fitted, name)) for name in ("most", "dim", "hidden", "epochs", "batch", "seed")}
+    again = small(**given, lam=np.float64(0.25), patience=np.int64(2)).fit(*reviews())
+    assert np.array_equal(again.score_of(reviews()[0]), fitted.score_of(reviews()[0]))
+
+
 def test_case_is_ignored_and_word_order_too(fitted):
     assert fitted.score_of(["The FILM good"])[0] == pytest.approx(fitted.score_of(["good film the"])[0], abs=1e-12)
 
@@ -192,7 +198,24 @@ def test_manners_of_an_estimator(fitted):
     ("call", "text"),
     [
         (lambda x, y: small(lam=-1).fit(x, y), "lam=-1 is not a weight"),
-        (lambda x, y: small(most=0).fit(x, y), "most=0 is too small"),
+        (lambda x, y: small(lam="much").fit(x, y), "lam='much' is not a weight"),
+        (lambda x, y: small(lam=np.inf).fit(x, y), "lam=inf is not a weight"),
+        (lambda x, y: small(most=0).fit(x, y), "most=0 is not a whole number from 1 up"),
+        (lambda x, y: small(dim=2.5).fit(x, y), "dim=2.5 is not a whole number from 1 up"),
+        (lambda x, y: small(hidden=(8,)).fit(x, y), r"hidden=\(8,\) is not a whole number from 1 up"),
+        (lambda x, y: small(epochs=0).fit(x, y), "epochs=0 is not a whole number from 1 up"),
+        (lambda x, y: small(batch=True).fit(x, y), "batch=True is not a whole number from 1 up"),
+        (lambda x, y: small(dropout=1).fit(x, y), "dropout=1 is not a share below 1"),
+        (lambda x, y: small(word_dropout=-0.1).fit(x, y), "word_dropout=-0.1 is not a share below 1"),
+        (lambda x, y: small(lr=0).fit(x, y), "lr=0 is not a step size"),
+        (lambda x, y: small(keep="best").fit(x, y), "keep='best' is not known"),
+        (lambda x, y: small(patience=0).fit(x, y), "patience=0 is not a number of epochs"),
+        (lambda x, y: small(validation=1).fit(x, y), "validation=1 is not a number between 0 and 1"),
+        (lambda x, y: small(threshold=50).fit(x, y), "threshold=50 is not a number between 0 and 1"),
+        (lambda x, y: small(seed=-1).fit(x, y), "seed=-1 is not a whole number from 0 up"),
+        (lambda x, y: SentencePare(["bad"]).fit(x, y), "a list is not a Mapping of words"),
+        (lambda x, y: SentencePare({"bad": 5}).fit(x, y), "candidates 5 of 'bad' are not single words"),
+        (lambda x, y: SentencePare({"bad": (5,)}).fit(x, y), "of 'bad' are not single words"),
         (lambda x, y: SentencePare({"bad": ("Good",)}).fit(x, y), "of 'bad' are not single words in lower case"),
         (lambda x, y: SentencePare({"bad": ("very good",)}).fit(x, y), "not single words"),
         (lambda x, y: SentencePare({"bad": "good"}).fit(x, y), "candidates 'good' of 'bad' are not single words"),
@@ -205,6 +228,7 @@ def test_manners_of_an_estimator(fitted):
         (lambda x, y: small().fit(x, y, dev=([], [])), "there are no dev sentences"),
         (lambda x, y: small(lr=1e30, patience=None).fit(x, y), "no longer a finite number in epoch"),
         (lambda x, y: small().score_of(x), "not trained yet"),
+        (lambda x, y: small().score([], []), "there is nobody to judge"),
         (lambda x, y: small().recourse(x), "not trained yet"),
         (lambda x, y: small().set_params(mu=1), "no parameter 'mu'"),
     ],

@@ -77,6 +77,42 @@ def test_halves_of_one_sample_are_told_apart_no_more_often_than_promised():
     assert alarms > 0  # nor is it asleep
 
 
+def rare_level(rng, n):
+    return np.where(rng.random(n) < 0.002, "b", "a")
+
+
+def rare_among_many(rng, n):
+    return rng.choice(["a", "b", "c", "d"], n, p=[0.5, 0.3, 0.198, 0.002])
+
+
+def rarely_missing(rng, n):
+    return np.where(rng.random(n) < 0.002, np.nan, rng.random(n))
+
+
+@pytest.mark.parametrize("draw", [rare_level, rare_among_many, rarely_missing])
+def test_what_is_rare_in_a_small_table_raises_no_false_alarm(draw):
+    """5000 and 50 people: the rare cell is expected 0.1 times, and one of it is no news (it was 6 % of alarms)."""
+    level, runs = 0.01, 300
+    rng = np.random.default_rng(7)
+    pairs = ([pd.DataFrame({"a": draw(rng, n)}) for n in (5000, 50)] for _ in range(runs))
+    alarms = sum(bool(compare(*pair, level=level)) for pair in pairs)
+    assert alarms <= runs * level + 2 * np.sqrt(runs * level * (1 - level))
+
+
+@pytest.mark.parametrize(("first", "second"), [((4990, 10), (45, 5)), ((30, 10), (5, 20)), ((5000, 0), (0, 5))])
+def test_two_levels_are_compared_exactly(first, second):
+    tables = [pd.DataFrame({"a": ["x"] * x + ["y"] * y}) for x, y in (first, second)]
+    shift = compare(*tables)
+    assert shift and shift.columns[0].p == pytest.approx(stats.fisher_exact([first, second]).pvalue)
+
+
+def test_a_rare_level_among_others_is_still_seen():
+    here = pd.DataFrame({"a": ["x"] * 3000 + ["y"] * 1996 + ["z"] * 4})
+    there = pd.DataFrame({"a": ["x"] * 28 + ["y"] * 18 + ["z"] * 4})
+    found = compare(here, there).shifted[0]
+    assert found.level == "z" and found.p == pytest.approx(2 * stats.fisher_exact([[4996, 4], [46, 4]]).pvalue)
+
+
 def test_p_values_are_those_of_scipy():
     here, there = people(0, 400), people(5, 300)
     found = {column.column: column.p for column in compare(here, there, SCHEMA).columns}
@@ -92,6 +128,41 @@ def test_same_values_of_other_types_are_no_shift():
     shift = compare(here, there, SCHEMA)
     assert not shift and all(column.p == 1.0 for column in shift.columns)
     assert str(shift) == "No column of 6 differs between 300 and 300 people by more than chance explains."
+
+
+ZIPS = (1000001, 1000002)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        ta.Schema((ta.Category("zip", levels=ZIPS),)),
+        ta.Schema((ta.Ordinal("zip", levels=ZIPS),)),
+        ta.Schema((ta.Binary("zip", levels=ZIPS),)),
+    ],
+    ids=["none", "Category", "Ordinal", "Binary"],
+)
+def test_long_numbers_are_levels_of_their_own(schema):
+    here, there = (pd.DataFrame({"zip": [code] * 500}) for code in ZIPS)
+    shift = compare(here, there, schema)
+    assert shift and "(1000001: 0.0% instead of 100.0%)" in str(shift)
+    assert not compare(here, here.astype(float), schema)
+
+
+@pytest.mark.parametrize("pair", [(0.1234567, 0.1234568), (2**53, 2**53 + 1), (1e-7, 1.0000001e-7)])
+def test_levels_are_told_apart_to_the_last_digit(pair):
+    here, there = (pd.DataFrame({"code": pd.Series([each] * 50, dtype=object)}) for each in pair)
+    assert compare(here, there) and not compare(here, here.copy())
+
+
+def test_one_level_written_in_several_types_is_one():
+    cells = [1, 1.0, True, np.int8(1), np.float32(1), np.bool_(True), "1"]
+    tables = [pd.DataFrame({"a": pd.Series([cell, 0] * 50, dtype=object)}) for cell in cells]
+    assert all(compare(tables[0], table).columns[0].p == 1.0 for table in tables)
+    tenths = pd.DataFrame({"a": [0.1, 0.2] * 50})
+    schema = ta.Schema((ta.Category("a", levels=(0.1, 0.2)),))
+    assert compare(tenths, tenths.astype(np.float32), schema).columns[0].p == 1.0  # rounded, yet written the same
 
 
 def test_a_constant_that_moved_is_a_shift():

@@ -8,7 +8,7 @@ StructuralEquations.fit(people, schema, {"amount": ["status", "age"], "duration"
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Function = Callable[[Mapping[str, Tensor]], Tensor]
 C = TypeVar("C")
+ROUNDING = 1e-8  # share of the largest variance by which the least may come out negative
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Equation:
         object.__setattr__(self, "coefficients", weights)
         object.__setattr__(self, "intercept", self._number(self.intercept, "intercept"))
         if self.noise_sd is not None:
+            if self._number(self.noise_sd, "noise_sd") < 0:
+                raise self._wrong(f"the noise_sd {self.noise_sd!r}", "a standard deviation is not negative.")
             object.__setattr__(self, "noise_sd", self._number(self.noise_sd, "noise_sd"))
         parents = tuple(map(str, self.parents))
         fits = (bool(parents) and not weights) if self.function is not None else parents in ((), tuple(weights))
@@ -93,11 +96,20 @@ class Equation:
 
     def _square(self, rows: Any) -> tuple[tuple[float, ...], ...]:
         size = 1 + len(self.coefficients)
-        table = np.asarray(rows, dtype=float)
+        try:
+            table = np.asarray(rows, dtype=float)
+        except (TypeError, ValueError):
+            raise self._wrong("a covariance that is no table of numbers", f"it is {size} x {size}.") from None
         if self.function is not None or table.shape != (size, size) or not np.allclose(table, table.T):
             raise self._wrong(
                 f"a covariance of shape {table.shape}",
                 f"it is a symmetric table of the intercept and the {size - 1} coefficients, {size} x {size}.",
+            )
+        variance = np.linalg.eigvalsh(table) if np.isfinite(table).all() else np.array([np.nan])
+        if not variance.min() >= -ROUNDING * abs(variance).max():
+            raise self._wrong(
+                "a covariance that is not positive semidefinite",
+                "no coefficients vary so: some sum of them would have a negative variance.",
             )
         return tuple(tuple(map(float, row)) for row in table)
 
@@ -127,7 +139,8 @@ class StructuralEquations(Rule):
     intervention that cuts it from its parents, and leaving one as it was while its parents move is an intervention too
     (holding it). All others must follow. The schema must let them: `moves` says what is possible, so a consequence
     needs moves="free" (a plan whose consequence would go against "up" or "down" is not allowed; with "fixed" the rule
-    is refused). To price what a person does, and not what follows from it, use `price`.
+    is refused, and so it is for a fixed feature in `acts` whose parents may move: nobody can hold it). To price what a
+    person does, and not what follows from it, use `price`.
 
     A missing cell stays missing and explains no change. Where a parent of a `function` is missing, (1) is not judged.
 
@@ -147,8 +160,10 @@ class StructuralEquations(Rule):
     acts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.equations, (str, Equation)) or not isinstance(self.equations, Iterable):
+            raise RuleError(f"equations={self.equations!r} is no list.", hint="write [Equation(...), ...].")
         object.__setattr__(self, "equations", tuple(self.equations))
-        object.__setattr__(self, "acts", (self.acts,) if isinstance(self.acts, str) else tuple(self.acts))
+        object.__setattr__(self, "acts", _names(self.acts))
         for equation in self.equations:
             if not isinstance(equation, Equation):
                 raise RuleError(f"{equation!r} is not an Equation.", hint='write Equation("amount", 0, {"age": 10.0}).')
@@ -199,6 +214,9 @@ class StructuralEquations(Rule):
 
         Estimated equations are drawn independently of each other, as least squares has it; known ones repeat.
         """
+        for name, value, least in (("seed", seed, 0), ("n", n, 1)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise RuleError(f"{name}={value!r} is not a whole number from {least} up.", hint=f"use {name}={least}.")
         out = {}
         for k, equation in enumerate(self.ordered):
             if equation.function is not None:
@@ -221,10 +239,11 @@ class StructuralEquations(Rule):
         A category counts by its levels, the first being the one others are compared with. People with a missing cell
         among target and parents are left out. The covariance s² (X'X)⁻¹ is kept with each equation, for `draw`.
         """
+        if not isinstance(graph, Mapping):
+            raise RuleError(f"graph={graph!r} names no parents.", hint='write {"amount": ["age"]}: target to parents.')
         x = schema.encode(people)
-        return cls(
-            tuple(Equation(**estimate(x, schema, name, parents)) for name, parents in graph.items()), tuple(acts)
-        )
+        equations = (Equation(**estimate(x, schema, name, _names(parents))) for name, parents in graph.items())
+        return cls(tuple(equations), _names(acts))
 
     def __str__(self) -> str:
         return "; ".join(f"{e.target} follows {', '.join(e.parents) or 'nothing'}" for e in self.equations) or (
@@ -239,7 +258,17 @@ class StructuralEquations(Rule):
     def _read(cls, spec: Json) -> StructuralEquations:
         if unknown := sorted(set(spec) - {"equations", "acts"}):
             raise TypeError(f"unknown {unknown}")
-        return cls(tuple(Equation(**entry) for entry in spec["equations"]), tuple(spec.get("acts", ())))
+        return cls(tuple(Equation(**entry) for entry in spec["equations"]), _names(spec.get("acts", ())))
+
+
+def _names(names: object) -> tuple[str, ...]:
+    """Features by name; a single one may come without a list."""
+    if isinstance(names, str):
+        return (names,)
+    listed = tuple(names) if isinstance(names, Iterable) else (None,)
+    if not all(isinstance(name, str) for name in listed):
+        raise RuleError(f"{names!r} does not list features.", hint='write ["amount", "age"], or [] for none.')
+    return listed
 
 
 def _circle(left: Sequence[Equation]) -> str:

@@ -116,9 +116,8 @@ class BoundEquations(BoundRule):
             find_feature(schema, act, name)
         self.equations = tuple(equations)
         self.lines = tuple(_line(schema, equation, name) for equation in equations)
-        for line, equation in zip(self.lines, equations, strict=True):
-            if equation.target not in acts:
-                _refuse_fixed(schema, line)
+        for line in self.lines:
+            _refuse_fixed(schema, line, line.name in acts)
         self.choices = tuple(line.feature for line in self.lines if line.name in acts)
         mine = {f for line in self.lines for f in (line.feature, *(_owner(schema, p) for p in line.parents))}
         super().__init__(name, schema, sorted(mine))
@@ -240,13 +239,21 @@ def _indicator(schema: Schema, f: int) -> int:
     return schema.slices[f].stop - 1 if schema.features[f].missing else -1
 
 
-def _refuse_fixed(schema: Schema, line: Line) -> None:
+def _refuse_fixed(schema: Schema, line: Line, may_act: bool) -> None:
+    """A fixed feature neither follows what moves nor can be held against it: both take what nobody can do."""
+
     def moves(feature: Feature) -> bool:
         return feature.moves != "fixed"
 
     causes = [schema.features[_owner(schema, p)] for p in line.parents]
     if not moves(line.scalar) and any(map(moves, causes)):
         cause = next(filter(moves, causes)).name
+        if may_act:
+            raise RuleError(
+                f"'{line.name}' is among the acts and follows '{cause}', which may change, and the schema declares "
+                f"'{line.name}' fixed: to hold it where it was is an intervention that nobody can make.",
+                hint=f"let it move (moves='free'), fix '{cause}', or leave out the equation if nothing follows.",
+            )
         raise RuleError(
             f"'{line.name}' must follow '{cause}', which may change, and the schema declares '{line.name}' fixed.",
             hint=f"let it move (moves='free'): a consequence is no act; or fix '{cause}'.",

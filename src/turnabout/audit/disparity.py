@@ -99,6 +99,8 @@ def disparity(answer: Recourse, groups: Any, of: Hashable | None = None, against
         of = max(
             (label for label in inside if label != against), key=lambda label: inside[label].sum(), default=against
         )
+    if of == against:
+        raise TurnaboutError(f"the group {of!r} is compared with itself.", hint=f"the groups are {list(inside)}.")
     second = ~inside[of] if against is None else inside[against]
     accepted = (answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
     found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
@@ -123,7 +125,10 @@ def threshold_at_precision(scores: Any, accepted: Any, precision: float = 0.65) 
     >>> threshold_at_precision([0.1, 0.4, 0.6, 0.9], [False, False, True, True], precision=0.65)
     0.4
     """
-    score = np.asarray(scores, dtype=float)
+    try:
+        score = np.asarray(scores, dtype=float)
+    except (TypeError, ValueError):
+        raise TurnaboutError("some scores are not numbers.", hint="give one finite score per person.") from None
     truth = np.asarray(accepted)
     if score.ndim != 1 or score.shape != truth.shape or not len(score):
         raise TurnaboutError(
@@ -131,7 +136,7 @@ def threshold_at_precision(scores: Any, accepted: Any, precision: float = 0.65) 
         )
     if not np.isfinite(score).all() or not np.isin(truth, (0, 1)).all():
         raise TurnaboutError("scores or labels have gaps.", hint="give finite scores, and labels of True and False.")
-    if not 0 <= precision <= 1:
+    if not (isinstance(precision, (int, float, np.integer, np.floating)) and 0 <= precision <= 1):
         raise TurnaboutError(f"precision={precision!r} is no share.", hint="use a number from 0 to 1.")
     order = np.argsort(-score, kind="stable")
     ranked = score[order]

@@ -14,7 +14,7 @@ import torch
 from turnabout.audit.ceiling import never_accepted
 from turnabout.audit.choices import Choices
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import limits, movable, regions
+from turnabout.audit.reach import check_whole, limits, movable, regions
 from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
 from turnabout.errors import ProblemError
@@ -92,7 +92,7 @@ def existence(
     device : where the model is asked.
     """
     began = time.perf_counter()
-    _check(problem, points)
+    _check(problem, points, device)
     given = as_frame(people)
     table, x = problem.schema.table(given), problem.schema.encode(given)
     margin = problem.judge(table)
@@ -237,7 +237,13 @@ def _parts(count: Tensor, most: int) -> Iterator[slice]:
         start = stop
 
 
-def _check(problem: Problem, points: int | None) -> None:
+def _check(problem: Problem, points: int | None, device: str) -> None:
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, TypeError):
+        raise ProblemError(
+            f"device={device!r} is none that this machine has.", hint="use 'cpu', or 'cuda' where there is one."
+        ) from None
     moving = [problem.schema.names[f] for f in movable(problem)]
     if len(moving) > MOST_FEATURES:
         raise ProblemError(
@@ -248,8 +254,7 @@ def _check(problem: Problem, points: int | None) -> None:
         )
     if points is None:
         return
-    if isinstance(points, bool) or not isinstance(points, (int, np.integer)) or points < 2:
-        raise ProblemError(f"points={points!r} is not a whole number from 2 up.", hint="use 33, or None.")
+    check_whole("points", points, 2, "use 33, or None.")
     if points ** max(1, len(moving)) > MOST_ROWS:
         raise ProblemError(
             f"points={points} of {len(moving)} features are more than {MOST_ROWS:,} rows per person.",

@@ -8,7 +8,7 @@ slip. Sizes are counted in sample deviations of the background.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,16 @@ import pandas as pd
 import torch
 
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import Wobble, wobble
+from turnabout.audit.reach import Wobble, check_whole, is_number, wobble
 from turnabout.core import Problem, Recourse
 from turnabout.errors import ProblemError
-from turnabout.models import Differentiable
+from turnabout.models import Differentiable, Linear
 from turnabout.schema import as_frame
 from turnabout.typing import Json, Tensor
 
 OVERSHOOT = 0.02  # share by which DeepFool goes beyond the boundary it sees
 HALVINGS = 50
+SIZES = (0.1, 0.25, 0.5, 1.0)  # in deviations, at which survival is reported
 NEIGHBOUR_ROWS = 512  # people compared with the background at a time
 
 
@@ -74,8 +75,8 @@ def model_under_noise(
 
 def _kept(problem: Problem, x: Tensor, decision: Tensor, shake: Wobble, draws: int, seed: int) -> np.ndarray:
     """(n,) whether, or in which share of several draws, the decision stays."""
-    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
-        raise ProblemError(f"draws={draws!r} is not a whole number from 1 up.", hint="the paper draws once.")
+    check_whole("draws", draws, 1, "the paper draws once.")
+    check_whole("seed", seed, 0, "use 0.")
     rng = np.random.default_rng(seed)
     kept = torch.zeros(len(x), dtype=torch.float64)
     for _ in range(draws):
@@ -94,24 +95,39 @@ class Turns:
         is the length of a change that works: the smallest may be smaller, so that survival is bounded from above.
     change : the change itself, a column per feature, in deviations; 0 where none was found.
     accepted : the decisions that are turned.
+    settled : whether that is the smallest there is, and inf means that there is none: known of linear models alone.
+        Elsewhere the search may pass by a smaller change, end where the gradient is 0, or run out of steps.
     """
 
     size: pd.Series
     change: pd.DataFrame
     accepted: pd.Series
+    settled: pd.Series
 
     def survives(self, size: float) -> Rate:
-        """Share of people whose decision no change up to this size turned."""
-        return Rate.among((self.size > size).to_numpy(dtype=bool))
+        """Share of people for whom no change up to this size was found: survival is at most that.
+
+        The interval is one of survival itself: its lower end counts only people who are settled, and is 0 without them.
+        """
+        if not is_number(size) or size < 0:
+            raise ProblemError(f"size={size!r} is no size of a change.", hint="use a number from 0 up, like 0.1.")
+        none_found = (self.size > size).to_numpy(dtype=bool)
+        known = Rate.among(none_found & self.settled.to_numpy(dtype=bool))
+        return replace(Rate.among(none_found), low=known.low)
 
     def __str__(self) -> str:
-        rates = "; ".join(f"{size:g}: {self.survives(size)}" for size in (0.1, 0.25, 0.5, 1.0))
-        return f"decisions that survive changes of up to so many deviations: {rates}"
+        rates = "; ".join(f"up to {size:g}: {self.survives(size)}" for size in SIZES)
+        if self.settled.all():
+            return f"decisions that survive every change, in deviations: {rates}"
+        gave_up = int((np.isinf(self.size) & ~self.settled).sum())
+        note = f"; the search gave up on {gave_up} of {len(self.size)} people" if gave_up else ""
+        return f"no change found up to so many deviations, so that survival is at most: {rates}{note}"
 
     def to_dict(self) -> Json:
-        """Sizes by place (null where no change was found) and survival at a few sizes."""
+        """Sizes by place (null where no change was found), who is settled, and survival at a few sizes, at most."""
         sizes = [float(v) if np.isfinite(v) else None for v in self.size]
-        return {"size": sizes, "survives": {f"{s:g}": self.survives(s).to_dict() for s in (0.1, 0.25, 0.5, 1.0)}}
+        survives = {f"{size:g}": self.survives(size).to_dict() for size in SIZES}
+        return {"size": sizes, "settled": [bool(v) for v in self.settled], "survives": survives}
 
 
 def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, float] | None = None) -> Turns:
@@ -120,11 +136,12 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
         z_{t+1} = z_t - (1 + o) f(z_t) w_t / |w_t|^2,    w_t = gradient of the margin f at z_t                      (1)
 
     in columns z counted in deviations, o a small overshoot, until the decision turns; then the place where it turns
-    on the straight line from the start is found by halving. Exact for linear models, an upper bound for others.
+    on the straight line from the start is found by halving. Exact for linear models, an upper bound for others, and no
+    bound (inf, not settled) for whom the search ended where the gradient is 0, or ran out of steps.
 
     Parameters
     ----------
-    steps : most steps of (1).
+    steps : most steps of (1), at least 1.
     sd : one deviation of each feature, in its units; by default those of the background.
 
     References
@@ -137,18 +154,20 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
             f"DeepFool needs a model with a gradient, and {model!r} has none.",
             hint="model_under_noise and natural work with any model.",
         )
+    check_whole("steps", steps, 1, "use 50.")
     shake = wobble(problem, sd)
     given = as_frame(people)
     x = problem.schema.encode(given)
     yes = problem.margin(x) >= 0
     change = torch.zeros(len(x), len(shake.columns), dtype=torch.float64)
-    turned = torch.zeros(len(x), dtype=torch.bool)
+    turned, flat = torch.zeros(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.bool)
     active = torch.arange(len(x))
     for _ in range(steps):
         here = shake.add(x[active], change[active])
         margin = problem.margin(here)
         w = torch.where(shake.stuck(x[active]), 0.0, model.gradient(here)[:, shake.columns] * shake.sd)
         square = (w * w).sum(1)
+        flat[active] = (square == 0) & torch.isfinite(margin)
         good = (square > 0) & torch.isfinite(square) & torch.isfinite(margin)
         active, margin, w, square = active[good], margin[good], w[good], square[good]
         # a margin of 0 is a yes already: step a little for those who stand on the boundary
@@ -165,6 +184,7 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
         pd.Series(size.numpy(), given.index, name="size"),
         pd.DataFrame(change.numpy(), given.index, list(shake.names)),
         pd.Series(yes.numpy(), given.index, name="accepted"),
+        pd.Series(((turned | flat) & isinstance(model, Linear)).numpy(), given.index, name="settled"),
     )
 
 
@@ -227,10 +247,11 @@ def natural(
     neighbours : how many, at most.
     rows, seed : a background of more rows is sampled.
     """
-    if not 0 < share <= 1:
+    if not (is_number(share) and 0 < share <= 1):
         raise ProblemError(f"share={share!r} is not in (0, 1].", hint="use a small share of the way, like 0.25.")
-    if isinstance(neighbours, bool) or not isinstance(neighbours, (int, np.integer)) or neighbours < 1:
-        raise ProblemError(f"neighbours={neighbours!r} is not a whole number from 1 up.", hint="use 10.")
+    check_whole("neighbours", neighbours, 1, "use 10.")
+    check_whole("rows", rows, 1, "use 4096.")
+    check_whole("seed", seed, 0, "use 0.")
     near = problem.background_x if background is None else problem.schema.encode(background)
     shake = wobble(problem, background=near)
     assert near is not None

@@ -50,8 +50,18 @@ class Rate:
     def among(cls, yes: Iterable[Any], confidence: float = 0.95) -> Rate:
         """The rate of True among booleans, or the mean of shares in [0, 1]: one entry per person."""
         values = np.asarray(yes if isinstance(yes, np.ndarray) else list(yes))
-        hits = int(values.sum()) if values.dtype == bool else float(values.astype(float).sum())
-        return cls.of(hits, len(values), confidence)
+        if values.dtype == bool:
+            return cls.of(int(values.sum()), len(values), confidence)
+        try:
+            shares = values.astype(float)
+        except (TypeError, ValueError):
+            shares = np.array([np.nan])
+        if not ((shares >= 0) & (shares <= 1 + 1e-9)).all():  # NaN is neither
+            raise TurnaboutError(
+                "a rate is asked for among values that are no shares.",
+                hint="give True or False, or a share from 0 to 1, for each person; leave out who is unknown.",
+            )
+        return cls.of(float(shares.sum()), len(values), confidence)
 
     def __str__(self) -> str:
         if self.value is None:
@@ -88,6 +98,12 @@ class RecourseRates:
         """Plain values for JSON; groups by the text of their labels."""
         out: Json = {"refused": self.refused.to_dict(), "everyone": self.everyone.to_dict()}
         groups = {str(group): rates.to_dict() for group, rates in self.by_group.items()}
+        if len(groups) < len(self.by_group):
+            alike = list(self.by_group)
+            raise TurnaboutError(
+                f"of the groups {alike} two have the same text, and only one would be written.",
+                hint="give the groups names that differ as text, or use to_frame().",
+            )
         return out | ({"by_group": groups} if groups else {})
 
     def to_frame(self) -> pd.DataFrame:

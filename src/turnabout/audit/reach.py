@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,18 @@ from turnabout.core import Problem
 from turnabout.errors import ProblemError
 from turnabout.schema import Binary, Scalar
 from turnabout.typing import Tensor
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a finite number."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return number and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def check_whole(name: str, value: object, least: int, hint: str) -> None:
+    """Refuse what is not a whole number from `least` up."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ProblemError(f"{name}={value!r} is not a whole number from {least} up.", hint=hint)
 
 
 def regions(problem: Problem) -> tuple[BoundRegion, ...]:
@@ -81,7 +94,7 @@ def wobble(
     if sd is not None:
         names, sizes = _named(problem, sd, able)
     else:
-        if not (np.isfinite(deviations) and deviations > 0):
+        if not (is_number(deviations) and deviations > 0):
             raise ProblemError(
                 f"deviations={deviations!r} is no size of noise.", hint="use a number above 0, like 0.1."
             )
@@ -92,6 +105,8 @@ def wobble(
 
 
 def _named(problem: Problem, sd: Mapping[str, float], able: list[int]) -> tuple[list[str], list[float]]:
+    if not isinstance(sd, Mapping):
+        raise ProblemError(f"sd={sd!r} names no features.", hint="write sd={'hours': 1.2}, in the features' units.")
     schema = problem.schema
     known = [schema.names[f] for f in able]
     sizes = []
@@ -101,7 +116,7 @@ def _named(problem: Problem, sd: Mapping[str, float], able: list[int]) -> tuple[
                 f"noise is asked for on '{name}', which is no number or ordinal that may move.",
                 hint=f"name some of {', '.join(known)}.",
             )
-        if not (np.isfinite(size) and size >= 0):
+        if not (is_number(size) and size >= 0):
             raise ProblemError(f"the noise on '{name}' is {size!r}.", hint="give its deviation in the feature's units.")
         feature = schema[name]
         assert isinstance(feature, Scalar)

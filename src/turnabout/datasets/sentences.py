@@ -91,8 +91,7 @@ def antonyms(parts: str = "na") -> dict[str, tuple[str, ...]]:
     Words come in alphabetical order; the antonyms of one in the order of WordNet, nouns first. A word has those of all
     its meanings: the part of speech is that of the dictionary, not that of the word in a sentence.
     """
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown or not parts:
+    if not isinstance(parts, str) or not parts or not set(parts) <= PARTS.keys():
         known = ", ".join(f"{letter} ({name})" for letter, name in PARTS.items())
         raise DataError(f"parts={parts!r} are not parts of speech.", hint=f"use letters of {known}.")
     table = pd.read_csv(io.BytesIO(obtain(ANTONYMS).content), keep_default_na=False, dtype=str)

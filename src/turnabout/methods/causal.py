@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -104,8 +105,18 @@ class CausalRecourse(Method):
     # -- fit --------------------------------------------------------------------------------------------------
 
     def _fit(self, problem: Problem) -> None:
-        if isinstance(self.draws, bool) or not isinstance(self.draws, (int, np.integer)) or self.draws < 0:
-            raise MethodError(f"CausalRecourse has draws={self.draws!r}.", hint="use 200, or 0 for known equations.")
+        for name, least in (("steps", 1), ("rounds", 1), ("patience", 1), ("seed", 0), ("draws", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                hint = (
+                    "use 200, or 0 for known equations." if name == "draws" else f"use a whole number from {least} up."
+                )
+                raise MethodError(f"CausalRecourse has {name}={value!r}.", hint=hint)
+        for name in ("lam", "kappa", "lr"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float)) and 0 <= value < math.inf) or (name == "lr" and value == 0):
+                hint = "use a finite number that is not negative, above 0 for lr."
+                raise MethodError(f"CausalRecourse has {name}={value!r}.", hint=hint)
         if not (isinstance(self.chance, (int, float)) and 0 < self.chance <= 1):
             raise MethodError(f"CausalRecourse has chance={self.chance!r}.", hint="use a share such as 0.95.")
         found = [rule for rule in problem.rules if isinstance(rule, BoundEquations)]
@@ -129,7 +140,7 @@ class CausalRecourse(Method):
         lam = torch.full_like(best.cost, self.lam)
         upper = torch.full_like(best.cost, torch.inf)  # smallest lam that failed
         lower = torch.zeros_like(best.cost)  # largest lam that succeeded
-        for i in range(max(1, self.rounds)):
+        for i in range(self.rounds):
             away = every if i == 0 else self._elsewhere(every, i)
             start = torch.where(torch.isfinite(best.cost).unsqueeze(1), every, away)
             hit = self._descend(every, start, held, lam, best)

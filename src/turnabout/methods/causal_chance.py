@@ -94,6 +94,9 @@ def success_probability(
         )
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
         raise MethodError(f"draws={draws!r} is not a positive whole number.", hint="use draws=200.")
+    if people.index.has_duplicates:
+        twice = people.index[people.index.duplicated()].tolist()[0]
+        raise MethodError(f"two people share the index label {twice!r}.", hint="give every person a label of her own.")
     equations = found[0]
     place = people.index.get_indexer(rows.index.get_level_values(0))
     if (place < 0).any():

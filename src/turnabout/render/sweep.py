@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -95,6 +96,10 @@ def _checked(table: pd.DataFrame, x: str) -> pd.DataFrame:
             f"the table has no column '{absent[0]}'.",
             hint=f"draw_sweep needs '{x}', 'metric' and 'value', and 'low' and 'high' for bands.",
         )
+    for name in (x, *(column for column in ("value", "low", "high") if column in table.columns)):
+        wrong = [v for v in table[name].dropna() if isinstance(v, bool) or not isinstance(v, Real)]
+        if wrong:
+            raise TurnaboutError(f"column '{name}' holds {wrong[0]!r}.", hint="draw_sweep draws numbers.")
     twice = table.duplicated([x, "metric"])
     if twice.any():
         row = table[twice].iloc[0]

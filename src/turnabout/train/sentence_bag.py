@@ -71,7 +71,7 @@ class Bag:
     """
 
     def __init__(self, words: int, seen: Tensor, dim: int, hidden: int, seed: int):
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(int(seed))
         vectors = 0.1 * torch.randn(words, dim, generator=generator)
         vectors[~seen] = 0.0
         first = torch.randn(dim, hidden, generator=generator) * (2 / dim) ** 0.5
@@ -122,7 +122,8 @@ def objective(net: Bag, texts: Texts, s: Settings, generator: torch.Generator | 
         l(g(x), y)  +  lam * min over changes delta of  l(g(x with delta), 1)                                  (1)
 
     and g's logits (n,). With a generator, words and cells are dropped at random; the change is chosen without that,
-    and held fixed in the derivative. Sentences that cannot be changed have no second term.
+    and held fixed in the derivative. Sentences that cannot be changed have no second term; with refused_only neither
+    have those of P(yes) >= 0.5.
     """
     ids, dropout = texts.ids, 0.0
     if generator is not None:
@@ -145,7 +146,7 @@ def objective(net: Bag, texts: Texts, s: Settings, generator: torch.Generator | 
 
 def train_bag(net: Bag, train: Texts, dev: Texts, s: Settings, progress: Progress | None = None) -> History:
     """Minimise (1) by Adam; the weights of the epoch that did best on the dev sentences are kept, in float64."""
-    generator = torch.Generator().manual_seed(s.seed)
+    generator = torch.Generator().manual_seed(int(s.seed))
     shuffle = np.random.default_rng([s.seed, 1])
     adams = [Adam(s.lr) for _ in net.parameters]
     n = len(train.y)
@@ -155,7 +156,7 @@ def train_bag(net: Bag, train: Texts, dev: Texts, s: Settings, progress: Progres
     checks: list[float] = []
     for epoch in range(s.epochs):
         loss = 0.0
-        for rows in torch.as_tensor(shuffle.permutation(n)).split(s.batch):
+        for rows in torch.as_tensor(shuffle.permutation(n)).split(int(s.batch)):
             loss += _step(net, train.take(rows), s, generator, adams) * len(rows) / n
             done += 1
             if progress is not None:

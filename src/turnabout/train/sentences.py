@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ import torch
 
 from turnabout.core import GUARD, Status
 from turnabout.errors import TrainingError
-from turnabout.train.estimator import Parameters
+from turnabout.train.estimator import Parameters, is_number, is_whole
 from turnabout.train.examples import read_labels, split
 from turnabout.train.progress import Bar
 from turnabout.train.sentence_bag import UNKNOWN, Bag, Settings, Swaps, Texts, train_bag
@@ -57,7 +57,8 @@ class SentencePare(Parameters):
     dim, hidden : sizes of the word vectors and of the hidden layer.
     dropout, word_dropout : share of cells and of words left out at random during training.
     epochs, batch, lr : of Adam.
-    refused_only : ask for recourse only where the network currently refuses, as the paper does here.
+    refused_only : ask for recourse only where the network currently says P(yes) < 0.5, as the paper does here; the
+        threshold plays no part in training.
     keep : which epoch's weights: lowest dev "loss", highest dev "f1", or the "last".
     patience : stop after so many epochs without a better one; None never stops early.
     validation : share of the sentences set aside for `keep` and `patience` where fit is given no dev sentences.
@@ -183,7 +184,11 @@ class SentencePare(Parameters):
 
     def score(self, sentences: Any, accepted: Any) -> float:
         """Accuracy."""
-        return float((self.predict(sentences) == read_labels(accepted, len(sentences))).mean())
+        texts = read_sentences(sentences)
+        labels = read_labels(accepted, len(texts))
+        if not len(labels):
+            raise TrainingError("there is nobody to judge.", hint="pass sentences and their labels.")
+        return float((self.predict(texts) == labels).mean())
 
     def candidates_of(self, sentence: str) -> list[Replacement]:
         """The sentences that replace one word, `most` at most: word by word as read, antonyms in their order."""
@@ -262,18 +267,34 @@ class SentencePare(Parameters):
         return Texts(self._encode(texts), y, Swaps(_pad(iter(out)), _pad(iter(into))))
 
     def _check(self) -> None:
-        if not (np.isfinite(self.lam) and self.lam >= 0):
-            raise TrainingError(f"lam={self.lam!r} is not a weight.", hint="use 0 or more; 0.25 is the paper's.")
+        self._require("lam", is_number(self.lam) and self.lam >= 0, "a weight", "use 0 or more; 0.25 is the paper's.")
         for name in ("most", "dim", "hidden", "epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise TrainingError(f"{name}={getattr(self, name)!r} is too small.", hint="use 1 at least.")
+            self._require(name, is_whole(getattr(self, name), 1), "a whole number from 1 up", "use 1 or more.")
+        for name in ("dropout", "word_dropout"):
+            share = getattr(self, name)
+            self._require(name, is_number(share) and 0 <= share < 1, "a share below 1", "0 drops nothing.")
+        self._require("lr", is_number(self.lr) and self.lr > 0, "a step size", "use 0.003.")
+        self._require("keep", self.keep in get_args(Keep), "known", "use 'loss', 'f1' or 'last'.")
+        waits = self.patience is None or is_whole(self.patience, 1)
+        self._require("patience", waits, "a number of epochs", "use 1 or more, or None.")
+        for name in ("validation", "threshold"):
+            value = getattr(self, name)
+            inside = is_number(value) and 0 < value < 1
+            self._require(name, inside, "a number between 0 and 1", "neither end is meant.")
+        self._require("seed", is_whole(self.seed, 0), "a whole number from 0 up", "use seed=0.")
+        hint = 'write {"bad": ("good",)}; turnabout.datasets.antonyms() has the form.'
+        if not isinstance(self.candidates, Mapping):
+            raise TrainingError(f"a {type(self.candidates).__name__} is not a Mapping of words.", hint=hint)
         for word, others in self.candidates.items():
-            for each in (word, others) if isinstance(others, str) else (word, *others):
-                if each != each.lower() or len(each.split()) != 1 or isinstance(others, str):
-                    raise TrainingError(
-                        f"the candidates {others!r} of {word!r} are not single words in lower case.",
-                        hint='write {"bad": ("good",)}; turnabout.datasets.antonyms() has the form.',
-                    )
+            listed = isinstance(others, Iterable) and not isinstance(others, str)
+            if not listed or not all(map(_is_word, (word, *others))):
+                raise TrainingError(
+                    f"the candidates {others!r} of {word!r} are not single words in lower case.", hint=hint
+                )
+
+    def _require(self, name: str, fits: bool, what: str, hint: str) -> None:
+        if not fits:
+            raise TrainingError(f"{name}={getattr(self, name)!r} is not {what}.", hint=hint)
 
 
 def read_sentences(sentences: Any) -> list[str]:
@@ -286,6 +307,10 @@ def read_sentences(sentences: Any) -> list[str]:
         if not isinstance(text, str):
             raise TrainingError(f"sentence {i} is {text!r}, which is no text.", hint="drop or fill missing sentences.")
     return texts
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value == value.lower() and len(value.split()) == 1
 
 
 def _pad(rows: Iterator[list[int]]) -> Tensor:

@@ -30,7 +30,8 @@ class ColumnShift(Document):
     Attributes
     ----------
     column : its name.
-    test : "KS" (Kolmogorov-Smirnov) for numbers, "chi-square" for levels; shares of missing cells count in both.
+    test : "KS" (Kolmogorov-Smirnov) for numbers, "chi-square" for levels, where two levels and rare ones are compared
+        by Fisher's exact test; shares of missing cells count in both.
     p : of the test alone.
     adjusted : p after Holm's correction over all columns.
     level : the level whose share differs most; "" for numbers.
@@ -110,8 +111,9 @@ class Shift(Document):
 def compare(first: Any, second: Any, schema: Schema | None = None, level: float = LEVEL) -> Shift:
     """Test column by column whether two tables are samples of the same people.
 
-    Numbers by the Kolmogorov-Smirnov test, levels by chi-square (rare ones counted together), corrected by Holm over
-    the columns. Silence is no proof: columns may shift jointly, and outcomes may shift where columns do not.
+    Numbers by the Kolmogorov-Smirnov test, levels by chi-square (rare ones counted together, and by Fisher's exact
+    test where they stay rare), corrected by Holm over the columns. Silence is no proof: columns may shift jointly, and
+    outcomes may shift where columns do not.
 
     Parameters
     ----------
@@ -175,7 +177,7 @@ def _numbers(name: str, first: pd.Series, second: pd.Series) -> Json:
 
 
 def _kolmogorov_smirnov(a: np.ndarray, b: np.ndarray) -> float:
-    """p of the two-sample test, by its limit; ties and small samples make it larger than exact, never smaller."""
+    """p of the two-sample test, by its limit; for small p, ties and small samples make it larger than exact."""
     from scipy.special import kolmogorov
 
     a, b, both = np.sort(a), np.sort(b), np.concatenate([a, b])
@@ -185,20 +187,15 @@ def _kolmogorov_smirnov(a: np.ndarray, b: np.ndarray) -> float:
 
 def _levels(name: str, first: pd.Series, second: pd.Series) -> Json:
     """Counts of levels; rare ones together, missing cells as a level of their own."""
-    from scipy.special import chdtrc
-
     sides = [_count(column) for column in (first, second)]
     levels = sorted(set(sides[0]) | set(sides[1]))
     counts = np.array([[side[level] for level in levels] for side in sides], dtype=np.float64)  # (2, levels)
-    rare = counts.sum(0) * counts.sum(1).min() / counts.sum() < RARE
+    rare = _is_rare(counts)
+    rare[counts.sum(0).argmax()] = False  # in a tiny table all are
     if rare.sum() > 1:
         counts = np.column_stack([counts[:, ~rare], counts[:, rare].sum(1)])
         levels = [*(level for level, few in zip(levels, rare) if not few), OTHERS]
     rows, pooled = counts.sum(1, keepdims=True), counts.sum(0) / counts.sum()
-    p = 1.0
-    if len(levels) > 1:
-        expected = rows * pooled
-        p = float(chdtrc(len(levels) - 1, ((counts - expected) ** 2 / expected).sum()))
     before, after = counts / rows
     variance = np.where((before > 0) & (before < 1), before * (1 - before), pooled * (1 - pooled))
     z = (after - before) / np.sqrt(np.where(variance > 0, variance, 1.0))
@@ -206,7 +203,7 @@ def _levels(name: str, first: pd.Series, second: pd.Series) -> Json:
     return {
         "column": str(name),
         "test": "chi-square",
-        "p": p,
+        "p": _independence(counts),
         "level": levels[most],
         "first": float(before[most]),
         "second": float(after[most]),
@@ -214,16 +211,48 @@ def _levels(name: str, first: pd.Series, second: pd.Series) -> Json:
     }
 
 
+def _is_rare(counts: np.ndarray) -> np.ndarray:
+    """(2, levels) -> (levels,): expected less than RARE times in the smaller table."""
+    return counts.sum(0) * counts.sum(1).min() / counts.sum() < RARE
+
+
+def _independence(counts: np.ndarray) -> float:
+    """p of equal shares in both tables, (2, levels): exact for two levels, else chi-square.
+
+    A level too rare for chi-square is compared with all others exactly, and these among themselves: the smaller p,
+    doubled.
+    """
+    from scipy.special import chdtrc
+    from scipy.stats import fisher_exact
+
+    if counts.shape[1] < 2:
+        return 1.0
+    if counts.shape[1] == 2:
+        return min(1.0, float(fisher_exact(counts.astype(np.int64))[1]))
+    fewest = int(counts.sum(0).argmin())
+    if _is_rare(counts)[fewest]:
+        rest = np.delete(counts, fewest, axis=1)
+        apart = _independence(np.column_stack([rest.sum(1), counts[:, fewest]]))
+        return min(1.0, 2.0 * min(apart, _independence(rest)))
+    expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
+    return float(chdtrc(counts.shape[1] - 1, ((counts - expected) ** 2 / expected).sum()))
+
+
 def _count(column: pd.Series) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for cell, times in column.value_counts(dropna=False).items():
+    found = column.value_counts(dropna=False)
+    cells = found.index.to_numpy() if pd.api.types.is_float_dtype(found.index.dtype) else found.index  # keeps float32
+    for cell, times in zip(cells, found):
         if times:
             counts[_text(cell)] += int(times)
     return counts
 
 
 def _text(cell: Any) -> str:
-    """A level in words; 1, 1.0 and True are one level."""
+    """A level in words, to the last digit; 1, 1.0 and True are one level."""
     if pd.isna(cell):
         return MISSING
-    return f"{float(cell):g}" if isinstance(cell, (bool, int, float, np.number, np.bool_)) else str(cell)
+    if isinstance(cell, (float, np.floating)):
+        cell = float(str(cell))  # the decimal that is written: float32's 0.1 is 0.1
+        return str(int(cell)) if cell.is_integer() else repr(cell)
+    return str(int(cell)) if isinstance(cell, (bool, int, np.integer, np.bool_)) else str(cell)
