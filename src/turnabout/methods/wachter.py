@@ -7,6 +7,7 @@ from typing import Self
 import torch
 
 from turnabout.core import GUARD, Method, Proposal
+from turnabout.methods.bracket import Bracket
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
 from turnabout.typing import Tensor
@@ -71,17 +72,11 @@ class Wachter(Method):
         best = torch.full((len(x), 2, x.shape[1]), torch.nan, dtype=x.dtype, device=x.device)  # accepted, else furthest
         best_cost = torch.full((len(x),), torch.inf, dtype=x.dtype, device=x.device)
         best_margin = torch.full_like(best_cost, -torch.inf)
-        lam = torch.full_like(best_cost, self.lam)
-        upper = torch.full_like(best_cost, torch.inf)  # smallest lam that failed
-        lower = torch.zeros_like(best_cost)  # largest lam that succeeded
+        bracket = Bracket(self.lam, best_cost)
         for i in range(max(1, self.rounds)):
             start = x if i == 0 else torch.where(torch.isfinite(best_cost).unsqueeze(1), x, self._elsewhere(x, i))
-            hit = self._descend(x, start, lam, best, best_cost, best_margin)
-            lower = torch.where(hit, torch.maximum(lower, lam), lower)
-            upper = torch.where(hit, upper, torch.minimum(upper, lam))
-            grown = torch.where(torch.isfinite(upper), (lower + upper) / 2, lam * 4)
-            shrunk = torch.where(lower > 0, (lower + upper) / 2, lam / 10)
-            lam = torch.where(hit, grown, shrunk)  # (2)
+            hit = self._descend(x, start, bracket.lam, best, best_cost, best_margin)
+            bracket.close_in(hit)  # (2)
             if self.run.expired:
                 break
         return Proposal(best)
