@@ -16,12 +16,12 @@ import pandas as pd
 import torch
 
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import Wobble, check_whole, is_number, wobble
+from turnabout.audit.reach import Wobble, check_whole, wobble
 from turnabout.core import Problem, Recourse
 from turnabout.errors import ProblemError
 from turnabout.models import Differentiable, Linear
 from turnabout.schema import as_frame
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Json, Tensor, is_number
 
 OVERSHOOT = 0.02  # share by which DeepFool goes beyond the boundary it sees
 HALVINGS = 50

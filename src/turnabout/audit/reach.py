@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from turnabout.actions.regions import BoundRegion
 from turnabout.core import Problem
 from turnabout.errors import ProblemError
 from turnabout.schema import Binary, Scalar
-from turnabout.typing import Tensor
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a finite number."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return number and math.isfinite(value)  # type: ignore[arg-type]
+from turnabout.typing import Tensor, is_number, is_whole
 
 
 def check_whole(name: str, value: object, least: int, hint: str) -> None:
     """Refuse what is not a whole number from `least` up."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    if not is_whole(value, least):
         raise ProblemError(f"{name}={value!r} is not a whole number from {least} up.", hint=hint)
 
 

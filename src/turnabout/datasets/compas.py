@@ -45,7 +45,8 @@ CARLA = Source(
 )
 
 
-def _read(content: bytes) -> tuple[pd.DataFrame, pd.Series]:
+def usual_rows(content: bytes) -> pd.DataFrame:
+    """The usual 6,172 rows, with `stay`, the whole days between the two jail dates; -1 where these are turned round."""
     table = pd.read_csv(io.BytesIO(content), usecols=list(READ))  # never reads a personal column
     usual = (
         (table["days_b_screening_arrest"].abs() <= 30)
@@ -54,10 +55,14 @@ def _read(content: bytes) -> tuple[pd.DataFrame, pd.Series]:
         & table["score_text"].notna()
     )
     table = table[usual].reset_index(drop=True)
-    stay = (pd.to_datetime(table["c_jail_out"]) - pd.to_datetime(table["c_jail_in"])).dt.days
+    return table.assign(stay=(pd.to_datetime(table["c_jail_out"]) - pd.to_datetime(table["c_jail_in"])).dt.days)
+
+
+def _read(content: bytes) -> tuple[pd.DataFrame, pd.Series]:
+    table = usual_rows(content)
     people = table.assign(
         c_charge_degree=table["c_charge_degree"].map({"M": "misdemeanor", "F": "felony"}),
-        length_of_stay=stay.clip(lower=0),
+        length_of_stay=table["stay"].clip(lower=0),
     )
     return people[list(schema().names)], (people["two_year_recid"] == 0).rename("accepted")
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from turnabout.actions import StructuralEquations
@@ -17,10 +15,11 @@ from turnabout.core.polish import polish
 from turnabout.core.verify import clearance
 from turnabout.costs import BoundCost, Term
 from turnabout.errors import MethodError
+from turnabout.methods.bracket import Bracket
 from turnabout.methods.causal_chance import Chance, Judged, success_probability
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
-from turnabout.typing import Tensor
+from turnabout.typing import Tensor, is_number, is_whole
 
 __all__ = ["CausalRecourse", "success_probability"]
 
@@ -107,14 +106,14 @@ class CausalRecourse(Method):
     def _fit(self, problem: Problem) -> None:
         for name, least in (("steps", 1), ("rounds", 1), ("patience", 1), ("seed", 0), ("draws", 0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            if not is_whole(value, least):
                 hint = (
                     "use 200, or 0 for known equations." if name == "draws" else f"use a whole number from {least} up."
                 )
                 raise MethodError(f"CausalRecourse has {name}={value!r}.", hint=hint)
         for name in ("lam", "kappa", "lr"):
             value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and 0 <= value < math.inf) or (name == "lr" and value == 0):
+            if not (is_number(value) and value >= 0) or (name == "lr" and value == 0):
                 hint = "use a finite number that is not negative, above 0 for lr."
                 raise MethodError(f"CausalRecourse has {name}={value!r}.", hint=hint)
         if not (isinstance(self.chance, (int, float)) and 0 < self.chance <= 1):
@@ -137,17 +136,11 @@ class CausalRecourse(Method):
         n, modes = len(x), self.modes_.to(x.device)
         every, held = x.repeat(len(modes), 1), modes.repeat_interleave(n, 0)  # (m n, d), (m n, q)
         best = _Best.none(every)
-        lam = torch.full_like(best.cost, self.lam)
-        upper = torch.full_like(best.cost, torch.inf)  # smallest lam that failed
-        lower = torch.zeros_like(best.cost)  # largest lam that succeeded
+        bracket = Bracket(self.lam, best.cost)
         for i in range(self.rounds):
             away = every if i == 0 else self._elsewhere(every, i)
             start = torch.where(torch.isfinite(best.cost).unsqueeze(1), every, away)
-            hit = self._descend(every, start, held, lam, best)
-            lower = torch.where(hit, torch.maximum(lower, lam), lower)
-            upper = torch.where(hit, upper, torch.minimum(upper, lam))
-            grown = torch.where(torch.isfinite(upper), (lower + upper) / 2, lam * 4)
-            lam = torch.where(hit, grown, torch.where(lower > 0, (lower + upper) / 2, lam / 10))
+            bracket.close_in(self._descend(every, start, held, bracket.lam, best))
             if self.run.expired:
                 break
         for j, mode in enumerate(modes):

@@ -14,6 +14,7 @@ from turnabout.errors import TrainingError
 from turnabout.schema import Schema
 from turnabout.train.examples import read_labels
 from turnabout.train.seen import Seen
+from turnabout.typing import is_number, is_whole
 
 
 class Parameters:
@@ -135,16 +136,6 @@ class Estimator(Parameters, ABC):
     def _require(self, name: str, fits: bool, what: str, hint: str) -> None:
         if not fits:
             raise TrainingError(f"{name}={getattr(self, name)!r} is not {what}.", hint=hint)
-
-
-def is_number(value: object) -> bool:
-    """Whether a parameter is a finite number."""
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def is_whole(value: object, least: int) -> bool:
-    """Whether a parameter is a whole number of at least so much."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
 
 
 def read_examples(people: pd.DataFrame, accepted: Any) -> np.ndarray:

@@ -18,12 +18,12 @@ from turnabout.nn.inner import Inner, LinearStep
 from turnabout.nn.mlp import Activation, StackedMlp
 from turnabout.schema import Schema, as_frame
 from turnabout.train.attain import attain
-from turnabout.train.estimator import Estimator, is_number, is_whole, read_examples
+from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import class_weights, split, standards
 from turnabout.train.progress import Bar
 from turnabout.train.seen import Seen
 from turnabout.train.stack import Examples, History, Keep, Settings, train_stack
-from turnabout.typing import Progress, Tensor
+from turnabout.typing import Progress, Tensor, is_number, is_whole
 
 SHARED = ("schema", "region", "hidden", "activation", "dropout", "epochs", "batch", "lr", "inner", "class_weight",
           "refused_only", "keep", "patience", "validation", "device")  # fmt: skip

@@ -14,12 +14,12 @@ import torch
 
 from turnabout.core import GUARD, Status
 from turnabout.errors import TrainingError
-from turnabout.train.estimator import Parameters, is_number, is_whole
+from turnabout.train.estimator import Parameters
 from turnabout.train.examples import read_labels, split
 from turnabout.train.progress import Bar
 from turnabout.train.sentence_bag import UNKNOWN, Bag, Settings, Swaps, Texts, train_bag
 from turnabout.train.stack import History, Keep
-from turnabout.typing import Progress, Tensor
+from turnabout.typing import Progress, Tensor, is_number, is_whole
 
 
 @dataclass(frozen=True, slots=True)

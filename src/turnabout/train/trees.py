@@ -15,10 +15,11 @@ from turnabout.schema import Category, Scalar, Schema, as_frame
 from turnabout.schema.levels import Levels
 from turnabout.train.attain import attain
 from turnabout.train.cells import Cells, check_moving
-from turnabout.train.estimator import Estimator, is_whole, read_examples
+from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import split
 from turnabout.train.seen import Seen
 from turnabout.train.stack import History
+from turnabout.typing import is_whole
 
 LEAST = 1e-6  # a forest may be certain; its loss is counted as if it were not quite
 

@@ -30,13 +30,8 @@ class Region(Rule):
     nearest change, for training and for search.
     """
 
-    kind: ClassVar[str] = "region"
-
     @abstractmethod
     def bind(self, schema: Schema) -> BoundRegion: ...
-
-
-Rule.KINDS.pop(Region.kind)  # abstract: no file can name it
 
 
 class BoundRegion(BoundRule):

@@ -31,7 +31,8 @@ class Rule(ABC):
     KINDS: ClassVar[dict[str, type[Rule]]] = {}
 
     def __init_subclass__(cls) -> None:
-        Rule.KINDS[cls.kind] = cls
+        if "kind" in cls.__dict__:  # a family of rules has none of its own, and no file can name it
+            Rule.KINDS[cls.kind] = cls
 
     @abstractmethod
     def bind(self, schema: Schema) -> BoundRule:
