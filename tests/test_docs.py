@@ -63,6 +63,14 @@ def test_training_page_runs_and_prints_what_it_says():
             assert digits == pytest.approx(numbers, rel=0.02, abs=0.02)
 
 
+def test_the_readme_quotes_the_certificate_of_the_training_page():
+    readme = (PAGE.parent.parent / "README.md").read_text(encoding="utf-8")
+    quoted = " ".join(line.removeprefix(">").strip() for line in readme.splitlines() if line.startswith("> "))
+    page = (PAGE.parent / "training.md").read_text(encoding="utf-8")
+    sentence = next(line for line in page.splitlines() if line.startswith("With 95 % confidence"))
+    assert sentence in quoted
+
+
 def test_the_readme_shows_a_plan_of_this_page():
     readme = (PAGE.parent.parent / "README.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```text\n(.*?)```", readme, re.DOTALL)

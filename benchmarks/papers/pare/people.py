@@ -107,20 +107,12 @@ def _adult(real: bool) -> Study:
 
 
 def _compas(real: bool) -> Study:
-    table = pd.read_csv(io.BytesIO(obtain(compas.SOURCE).content))
-    usual = (
-        (table["days_b_screening_arrest"].abs() <= 30)
-        & (table["is_recid"] != -1)
-        & (table["c_charge_degree"] != "O")
-        & table["score_text"].notna()
-    )
-    table = table[usual].reset_index(drop=True)
-    stay = (pd.to_datetime(table["c_jail_out"]) - pd.to_datetime(table["c_jail_in"])).dt.days
+    table = compas.usual_rows(obtain(compas.SOURCE).content)
     people = pd.DataFrame(
         {
             "age": table["age"],
             "priors_count": table["priors_count"],
-            "length_of_stay": stay,
+            "length_of_stay": table["stay"],
             "days_b_screening_arrest": table["days_b_screening_arrest"],
             "male": (table["sex"] == "Male").astype(int),
             "white": (table["race"] == "Caucasian").astype(int),
@@ -154,17 +146,3 @@ def _german(real: bool) -> Study:
     people = table[["duration", "amount", "age"]].assign(status=table["personal_status_sex"].map(lambda k: f"code {k}"))
     bounds = {"age": (18.0, 100.0, "up"), "amount": (100.0, 20000.0, "free")} if real else None
     return _study("german", people, table["credit_risk"] == 1, {"age": "up", "amount": "free"}, bounds, None)
-
-
-def available() -> bool:
-    """Whether the files of the study are at hand."""
-    try:
-        return all(len(load(name).people) for name in NAMES)
-    except ta.errors.DataError:
-        return False
-
-
-if __name__ == "__main__":
-    for each in NAMES:
-        study = load(each)
-        print(f"{each}: {study.people.shape}, {study.accepted.mean():.4f} accepted, reach {study.reach}")

@@ -9,7 +9,6 @@ import numpy as np
 from ledger import Outcome
 
 import turnabout as ta
-from pare.people import DELTA_MAX
 from pare.runs import ATTAIN, Trained, Workshop, quality
 from turnabout.actions import Box, StructuralEquations
 from turnabout.audit import recourse_rates
@@ -95,6 +94,3 @@ def _summed(name: str, along: str, rows: Iterable[dict[str, Any]], people: int) 
         line = {along: at, "metric": what, "value": mean, "low": low, "high": high, "seeds": len(values)}
         out.data["table"].append({k: (None if isinstance(v, float) and v != v else v) for k, v in line.items()})
     return out
-
-
-assert DELTA_MAX in SIZES

@@ -10,15 +10,14 @@ most. Recourse is exact: every cell between the trees' cuts is looked into.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import turnabout as ta
 from pare.people import Study, load
+from pare.runs import quality
 from turnabout.schema import Number
 from turnabout.train import GrantingTrees, best_threshold, calibrate
 
@@ -32,42 +31,33 @@ def study(
     name: str,
     seeds: Sequence[int] = range(5),
     rounds: int = 5,
-    variants: Sequence[str] = VARIANTS,
-    whole: bool = False,
 ) -> dict[str, dict[str, list[float]]]:
     """{variant: {measure: one value for each seed}} on one data set.
 
-    whole : people may change in whole numbers and within real bounds only; else as in the paper, continuously.
     Measures, on test people: f1, accuracy, refused (a share), recourse_neg, recourse_all at the threshold of highest F1
     on the calibration people; overdone: of those with recourse, the share who would lose it by going on to the end of
     Delta in the same direction; pac_f1, pac_all, pac_threshold under a guarantee at .05 and .05; seconds of training.
     """
-    data = load(name, real=whole)
-    schema = _in_whole_numbers(data.schema) if whole else data.schema
-    out: dict[str, dict[str, list[float]]] = {variant: {} for variant in variants}
+    data = load(name)
+    out: dict[str, dict[str, list[float]]] = {variant: {} for variant in VARIANTS}
     for seed in seeds:
         rows = np.random.default_rng(seed).permutation(len(data.people))[:PEOPLE]
         train, calibration, test = np.split(rows, (np.cumsum(SHARES) * len(rows)).astype(int))
-        for variant in variants:
+        for variant in VARIANTS:
             start = perf_counter()
-            model = _train(variant, data, schema, train, rounds, int(seed))
+            model = _train(variant, data, train, rounds, int(seed))
             seconds = perf_counter() - start
-            measures = _measure(model, data, schema, calibration, test) | {"seconds": seconds}
+            measures = _measure(model, data, calibration, test) | {"seconds": seconds}
             for measure, value in measures.items():
                 out[variant].setdefault(measure, []).append(float(value))
     return out
 
 
-def summary(found: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
-    """Means over seeds, variants by measures."""
-    return pd.DataFrame({v: {m: float(np.mean(x)) for m, x in measures.items()} for v, measures in found.items()}).T
-
-
-def _train(variant: str, data: Study, schema: ta.Schema, rows: np.ndarray, rounds: int, seed: int) -> GrantingTrees:
+def _train(variant: str, data: Study, rows: np.ndarray, rounds: int, seed: int) -> GrantingTrees:
     people, accepted = data.people.iloc[rows], data.accepted[rows]
     lam = LAM if variant.startswith("granting") else 0.0
     monotone = variant not in ("plain", "granting free")
-    model = GrantingTrees(schema, data.region, lam=lam, rounds=rounds, monotone=monotone, seed=seed)
+    model = GrantingTrees(data.schema, data.region, lam=lam, rounds=rounds, monotone=monotone, seed=seed)
     model.fit(people, accepted)
     if variant in ("weights", "relabel"):
         attained = model.score_of(model.attain(people))
@@ -80,9 +70,7 @@ def _train(variant: str, data: Study, schema: ta.Schema, rows: np.ndarray, round
     return model
 
 
-def _measure(
-    model: GrantingTrees, data: Study, schema: ta.Schema, calibration: np.ndarray, test: np.ndarray
-) -> dict[str, Any]:
+def _measure(model: GrantingTrees, data: Study, calibration: np.ndarray, test: np.ndarray) -> dict[str, Any]:
     people, accepted = data.people.iloc[test], data.accepted[test]
     others, others_accepted = data.people.iloc[calibration], data.accepted[calibration]
     reached = model.attain(people)
@@ -90,40 +78,29 @@ def _measure(
     scores = model.score_of(others)
     threshold = best_threshold(scores, others_accepted)
     yes, granted = own >= threshold, (own < threshold) & (best >= threshold)
-    beyond = model.score_of(_to_the_end(people, reached, data, schema))
+    beyond = model.score_of(_to_the_end(people, reached, data))
     certificate = calibrate(model, others)
     promised = best_threshold(scores, others_accepted, at_most=certificate.threshold)
     return {
-        "f1": _f1(yes, accepted),
-        "accuracy": (yes == accepted).mean(),
+        "f1": quality(yes, accepted)["f1"],
+        "accuracy": quality(yes, accepted)["accuracy"],
         "refused": (~yes).mean(),
         "recourse_neg": granted.sum() / max(1, (~yes).sum()),
         "recourse_all": (yes | granted).mean(),
         "overdone": (granted & (beyond < threshold)).sum() / max(1, granted.sum()),
         "pac_threshold": certificate.threshold,
-        "pac_f1": _f1(own >= promised, accepted),
+        "pac_f1": quality(own >= promised, accepted)["f1"],
         "pac_all": (np.maximum(own, best) >= promised).mean(),
     }
 
 
-def _to_the_end(people: pd.DataFrame, reached: pd.DataFrame, data: Study, schema: ta.Schema) -> pd.DataFrame:
+def _to_the_end(people: pd.DataFrame, reached: pd.DataFrame, data: Study) -> pd.DataFrame:
     """The rows of people who go as far as they may in the direction of their best change."""
     out = reached.copy()
     for column, reach in data.reach.items():
-        feature = schema[column]
+        feature = data.schema[column]
         assert isinstance(feature, Number)
-        far = np.floor(reach) if feature.step else reach
         way = np.sign(reached[column].to_numpy(dtype=float) - people[column].to_numpy(dtype=float))
-        end = np.clip(people[column].to_numpy(dtype=float) + way * far, feature.low, feature.high)
+        end = np.clip(people[column].to_numpy(dtype=float) + way * reach, feature.low, feature.high)
         out[column] = np.where(way == 0, people[column], end)
     return out
-
-
-def _in_whole_numbers(schema: ta.Schema) -> ta.Schema:
-    return ta.Schema(
-        tuple(replace(f, step=1.0) if isinstance(f, Number) and f.moves != "fixed" else f for f in schema.features)
-    )
-
-
-def _f1(yes: np.ndarray, accepted: np.ndarray) -> float:
-    return float(2 * (yes & accepted).sum() / max(1, yes.sum() + accepted.sum()))
