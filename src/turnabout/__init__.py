@@ -3,7 +3,8 @@
 from turnabout import actions, costs, datasets, domains, methods, metrics, models
 from turnabout import actions as rules
 from turnabout.actions import Action, ActionSet
-from turnabout.core import GUARD, Method, Problem, Proposal, Recourse, Status
+from turnabout.core import GUARD, Attribution, Method, Problem, Proposal, Recourse, Status
+from turnabout.core import landing
 from turnabout.errors import TurnaboutError
 from turnabout.methods import find
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
@@ -14,6 +15,7 @@ __all__ = [
     "GUARD",
     "Action",
     "ActionSet",
+    "Attribution",
     "Binary",
     "Category",
     "Method",
@@ -30,7 +32,9 @@ __all__ = [
     "costs",
     "datasets",
     "domains",
+    "explain",
     "find",
+    "landing",
     "methods",
     "metrics",
     "models",
@@ -41,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in ("audit", "testing", "train"):  # rooms most calls never enter; testing needs hypothesis
+    if name in ("audit", "explain", "testing", "train"):  # rooms most calls never enter; testing needs hypothesis
         import importlib
 
         return importlib.import_module(f"turnabout.{name}")

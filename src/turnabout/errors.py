@@ -45,3 +45,11 @@ class DataError(TurnaboutError):
 
 class TrainingError(TurnaboutError):
     """A model cannot be trained, calibrated or certified as asked."""
+
+
+class ExplainError(TurnaboutError):
+    """An explanation cannot be given as asked."""
+
+
+class AuditError(TurnaboutError):
+    """An audit cannot answer as asked."""

@@ -1,5 +1,6 @@
 """The ceremony, written once: the question, the search, the judge, the answer. Knows no one method."""
 
+from turnabout.core.attribution import Attribution, Pixels, Words
 from turnabout.core.method import Method
 from turnabout.core.plan import REASONS, Plans, Replay, replay
 from turnabout.core.problem import Problem
@@ -10,7 +11,9 @@ from turnabout.core.verify import GUARD, Verdict, verify
 __all__ = [
     "GUARD",
     "REASONS",
+    "Attribution",
     "Method",
+    "Pixels",
     "Plans",
     "Problem",
     "Proposal",
@@ -19,6 +22,7 @@ __all__ = [
     "Run",
     "Status",
     "Verdict",
+    "Words",
     "json_schema",
     "replay",
     "verify",

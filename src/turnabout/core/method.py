@@ -13,6 +13,8 @@ import pandas as pd
 import torch
 
 from turnabout.core.answer import Draft
+from turnabout.core.land import find_landing
+from turnabout.core.landing import Landing
 from turnabout.core.problem import Problem
 from turnabout.core.result import Proposal, Recourse
 from turnabout.core.run import Run
@@ -124,6 +126,7 @@ class Method(ABC):
         seed: int = 0,
         time_limit: float | None = None,
         progress: Progress | None = None,
+        landing: Landing | None = None,
     ) -> Recourse:
         """Recourse for every refused person of a table; never raises because there is none.
 
@@ -134,6 +137,7 @@ class Method(ABC):
         seed : same seed, same answer.
         time_limit : seconds after which the search returns what it has.
         progress : called with (people done, people in all) after each chunk.
+        landing : where new rows must land, beyond bare acceptance: `turnabout.landing.Probability(0.7)` and others.
         """
         problem = self._check(options, seed, time_limit)
         given = as_frame(people)
@@ -145,6 +149,8 @@ class Method(ABC):
         if not given.index.is_unique:
             twice = given.index[given.index.duplicated()][0]
             raise MethodError(f"two people share the index label {twice!r}.", hint="people.reset_index(drop=True)")
+        if landing is not None:
+            return find_landing(self, given, landing, Run(options=options, seed=seed, time_limit=time_limit), progress)
         run = Run(options=options, seed=seed, time_limit=time_limit)
         table, x = problem.schema.table(given), problem.schema.encode(given).to(self.device_)
         problem.schema.warn_outside(x)

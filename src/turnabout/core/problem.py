@@ -146,6 +146,13 @@ class Problem:
         moved.actions = None if self.actions is None else self.actions.to(device)
         return moved
 
+    def decided_by(self, model: Model) -> Problem:
+        """The same question put to another decision maker."""
+        other = copy.copy(self)
+        other.__dict__.pop("background_margin", None)
+        other.model = model
+        return other
+
     @cached_property
     def background_margin(self) -> Tensor | None:
         """(rows,) the model's margin on the background."""

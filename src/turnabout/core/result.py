@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from turnabout.core.attribution import Attribution
+from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.core.plan import Plans
 from turnabout.errors import TurnaboutError
+from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
@@ -193,6 +196,34 @@ class Recourse:
             rows.append(rows[-1] | json.loads(text))
         return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="step"))
 
+    def as_attribution(self, schema: Schema, option: int = 0) -> Attribution:
+        """Where each person is told to move, x_new - x in encoded columns: directions, not importances.
+
+        Accepted people have the zero direction; people without this option are left out.
+        """
+        own = self.options.index.get_level_values("option") == option
+        moved = self.options[own].droplevel("option")
+        still = self.people[(self.status == Status.ACCEPTED).to_numpy(dtype=bool)]
+        names = [label for label in self.people.index if label in moved.index or label in still.index]
+        x = schema.encode(self.people.loc[names])
+        there = pd.concat([schema.table(moved), schema.table(still)]).loc[names]
+        values = pd.DataFrame((schema.encode(there) - x).numpy(), index=there.index, columns=list(schema.columns))
+        margin = moved["margin"].reindex(names).astype(float)
+        return Attribution(
+            values=values,
+            errors=None,
+            base=None,
+            output=margin.fillna(0.0).rename("output"),
+            kind="direction",
+            space="input",
+            score="margin gained at the new row",
+            made_by=self.made_by,
+            exact=True,
+            asked=0,
+            seed=None,
+            notes=("a direction says where to move, not how much a feature matters.",),
+        )
+
     # -- JSON -------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> Json:
@@ -201,13 +232,13 @@ class Recourse:
             "turnabout_recourse": VERSION,
             "made_by": self.made_by,
             "seconds": self.seconds,
-            "people": _frame_to_json(self.people),
-            "options": _frame_to_json(self.options),
+            "people": frame_to_json(self.people),
+            "options": frame_to_json(self.options),
             "status": [str(s.value) for s in self.status],
-            "why": _frame_to_json(self.why),
+            "why": frame_to_json(self.why),
         }
         parts = {"steps": self.steps, "plans": self.plans}
-        return document | {name: _frame_to_json(frame) for name, frame in parts.items() if len(frame)}
+        return document | {name: frame_to_json(frame) for name, frame in parts.items() if len(frame)}
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
@@ -219,11 +250,11 @@ class Recourse:
                 "this is not an answer of turnabout, or one of another version.",
                 hint=f"this release reads turnabout_recourse version {VERSION}, as written by Recourse.to_json.",
             )
-        people = _frame_from_json(document["people"])
+        people = frame_from_json(document["people"])
         status = pd.Series([Status(s) for s in document["status"]], index=people.index, dtype=object, name="status")
-        options = _frame_from_json(document["options"])
-        why = _frame_from_json(document["why"])
-        plans = {name: _frame_from_json(document[name]) for name in ("steps", "plans") if name in document}
+        options = frame_from_json(document["options"])
+        why = frame_from_json(document["why"])
+        plans = {name: frame_from_json(document[name]) for name in ("steps", "plans") if name in document}
         return cls(people, options, status, why, document["made_by"], document["seconds"], **plans)
 
     @classmethod
@@ -245,51 +276,3 @@ def _differs(a: Any, b: Any) -> bool:
     if pd.isna(a) or pd.isna(b):
         return not (pd.isna(a) and pd.isna(b))
     return bool(a != b)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and np.isnan(value)):
-        return None
-    if isinstance(value, float) and np.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    if isinstance(value, (str, int, float, bool)):
-        return value
-    return str(value)
-
-
-def _frame_to_json(frame: pd.DataFrame) -> Json:
-    columns = []
-    for name in frame.columns:
-        column = frame[name]
-        entry: Json = {"name": str(name), "dtype": str(column.dtype)}
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            entry["dtype"] = "category"
-            entry["categories"] = [_plain(c) for c in column.cat.categories]
-            entry["ordered"] = bool(column.cat.ordered)
-        entry["values"] = [_plain(v) for v in column]
-        columns.append(entry)
-    index = [list(map(_plain, key)) if isinstance(key, tuple) else _plain(key) for key in frame.index]
-    return {"index_names": [_plain(n) for n in frame.index.names], "index": index, "columns": columns}
-
-
-def _frame_from_json(document: Json) -> pd.DataFrame:
-    names = document["index_names"]
-    index: pd.Index
-    if len(names) > 1:
-        index = pd.MultiIndex.from_tuples([tuple(k) for k in document["index"]], names=names)
-    else:
-        index = pd.Index(document["index"], name=names[0])
-    columns = {}
-    for entry in document["columns"]:
-        values, dtype = entry["values"], entry["dtype"]
-        if dtype == "category":
-            array: Any = pd.Categorical(values, categories=entry["categories"], ordered=entry["ordered"])
-            columns[entry["name"]] = pd.Series(array, index=index)
-        elif dtype in ("float16", "float32", "float64"):
-            array = np.array([np.nan if v is None else float(v) for v in values], dtype=dtype)
-            columns[entry["name"]] = pd.Series(array, index=index)
-        else:
-            columns[entry["name"]] = pd.Series(values, index=index, dtype=object).astype(dtype)
-    return pd.DataFrame(columns, index=index)

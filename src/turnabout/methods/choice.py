@@ -7,6 +7,7 @@ from typing import Any
 
 from turnabout.actions import Rule
 from turnabout.core import Method, Problem, Recourse
+from turnabout.core.landing import Landing
 from turnabout.costs import Cost
 from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import ExactLinear
@@ -44,6 +45,7 @@ def find(
     seed: int = 0,
     time_limit: float | None = None,
     progress: Progress | None = None,
+    landing: Landing | None = None,
 ) -> Recourse:
     """Recourse in one call: wrap the model, pose the problem, pick a method, find.
 
@@ -69,4 +71,4 @@ def find(
         raise MethodError("the model is wrapped already, with its own cut-off.", hint="give the cut-off to wrap.")
     problem = Problem(schema, model, cost=cost, rules=rules, background=background, labels=labels)
     fitted = choose(problem) if method is None else method.fit(problem)
-    return fitted.find(people, options=options, seed=seed, time_limit=time_limit, progress=progress)
+    return fitted.find(people, options=options, seed=seed, time_limit=time_limit, progress=progress, landing=landing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.errors import ModelError
 from turnabout.schema import Schema
 from turnabout.typing import Tensor
 
@@ -35,7 +37,40 @@ class Judge(Protocol):
         """When the answer is yes: "P(yes) >= 0.5"."""
         ...
 
+    @property
+    def cut(self) -> float | None:
+        """The least P(yes) that is a yes; None where the margin does not follow from P(yes)."""
+        ...
+
     def __call__(self, table: pd.DataFrame) -> np.ndarray: ...
+
+
+class ShiftedJudge:
+    """A judge who asks for more margin than another."""
+
+    def __init__(self, judge: Judge, by: float):
+        self.judge = judge
+        self.by = by
+        self.title = judge.title
+        self.noise = judge.noise
+
+    @property
+    def scale(self) -> Scale:
+        return self.judge.scale
+
+    @property
+    def cut(self) -> float | None:
+        cut = self.judge.cut
+        if cut is None or self.scale == "probability":
+            return None if cut is None else cut + self.by
+        return float(1 / (1 + np.exp(-(np.log(cut / (1 - cut)) + self.by))))
+
+    @property
+    def rule(self) -> str:
+        return f"{self.judge.rule}, and by a margin of {self.by:g}"
+
+    def __call__(self, table: pd.DataFrame) -> np.ndarray:
+        return self.judge(table) - self.by
 
 
 @runtime_checkable
@@ -172,6 +207,35 @@ class Model:
         rows = x.detach().reshape(-1, x.shape[-1]).cpu()
         margins = torch.from_numpy(np.asarray(self.judge(self.schema.decode(rows)), dtype=np.float64))
         return margins.reshape(x.shape[:-1]).to(x.device)
+
+    def margin_at(self, probability: float) -> float:
+        """The margin of a row to which the model gives this P(yes); refuses models without probabilities."""
+        cut = self._judge.cut
+        if cut is None or self.scale not in ("log-odds", "probability"):
+            raise ModelError(
+                f"{self!r} decides by no probability.",
+                hint="wrap a model with predict_proba, or a function from a table to P(yes).",
+            )
+        if self.scale == "probability":
+            return probability - cut
+        return math.log(probability / (1 - probability)) - math.log(cut / (1 - cut))
+
+    def probability(self, x: Tensor) -> Tensor:
+        """P(yes) of encoded rows, (..., d) -> (...); refuses models without probabilities."""
+        at_half = self.margin_at(0.5)
+        if self.scale == "probability":
+            return (self.margin(x) - at_half + 0.5).clamp(0.0, 1.0)
+        return torch.sigmoid(self.margin(x) - at_half)
+
+    def shifted(self, by: float) -> Self:
+        """This model asking for `by` more margin: margin(x) - by, with the same capabilities."""
+        moved = copy.copy(self)
+        moved._judge = ShiftedJudge(self._judge, by)
+        moved._shift(by)
+        return moved
+
+    def _shift(self, by: float) -> None:
+        """Take `by` off the margins of the compiled form; called on a fresh shallow copy."""
 
     def to(self, device: str | torch.device) -> Self:
         """This model with its compiled form on a device; the original stays where it is."""

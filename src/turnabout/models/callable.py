@@ -46,6 +46,10 @@ class FunctionJudge:
         return "probability" if self.target is None else "target"
 
     @property
+    def cut(self) -> float | None:
+        return self.threshold if self.target is None else None
+
+    @property
     def rule(self) -> str:
         return f"P(yes) >= {self.threshold:g}" if self.target is None else self.target.rule
 

@@ -60,6 +60,11 @@ class Decision(ABC):
     def rule(self) -> str:
         """When the answer is yes, in words."""
 
+    @property
+    def cut(self) -> float | None:
+        """The least P(yes) that is a yes; None where the margin does not follow from P(yes)."""
+        return None
+
     @abstractmethod
     def margins(self, out: np.ndarray) -> np.ndarray:
         """Outputs of the original, (n,) or (n, C) -> margins (n,)."""
@@ -117,6 +122,12 @@ class ByProbability(ClassDecision):
             return f"P({label}) >= {self.threshold:g}"
         return f"predict is {label!r}"
 
+    @property
+    def cut(self) -> float | None:
+        if self.threshold is None:
+            return 0.5 if len(self.labels) == 2 else None
+        return self.threshold
+
     def margins(self, out: np.ndarray) -> np.ndarray:
         p = out[:, self.yes]
         if self.threshold is None and len(self.labels) > 2:
@@ -152,6 +163,10 @@ class ByScore(ClassDecision):
     @property
     def ask(self) -> Ask:
         return "decision_function"
+
+    @property
+    def cut(self) -> float | None:
+        return 0.5 if self.scale == "log-odds" and len(self.labels) == 2 else None
 
     @property
     def rule(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import torch
 
@@ -31,13 +32,17 @@ class SmoothModel(Model):
         super().__init__(schema, judge, notes)
         self._scores = scores
         self._decision = decision
+        self._by = 0.0  # margin asked for beyond the decision's own
 
     def margin(self, x: Tensor) -> Tensor:
-        return self._decision.from_scores(self._scores(x.to(torch.float64)))
+        return self._decision.from_scores(self._scores(x.to(torch.float64))) - self._by
 
     def gradient(self, x: Tensor) -> Tensor:
         """Derivative of the margin, (n, d) -> (n, d)."""
         return _gradient(self, x)
+
+    def _shift(self, by: float) -> None:
+        self._by = self._by + by
 
     def _move(self, device: torch.device) -> None:
         self._scores = copy.deepcopy(self._scores).to(device)
@@ -64,6 +69,9 @@ class LinearModel(Model):
     def gradient(self, x: Tensor) -> Tensor:
         """Derivative of the margin, (n, d) -> (n, d)."""
         return self.weights.expand_as(x).clone()
+
+    def _shift(self, by: float) -> None:
+        self.bias = self.bias - by
 
     def _move(self, device: torch.device) -> None:
         self.weights = self.weights.to(device)
@@ -98,6 +106,9 @@ class AdditiveModel(Model):
         """Derivative of the margin, (n, d) -> (n, d)."""
         return self.terms.gradient(x.to(torch.float64))
 
+    def _shift(self, by: float) -> None:
+        self.terms = replace(self.terms, bias=self.terms.bias - by)
+
     def _move(self, device: torch.device) -> None:
         self.terms = self.terms.to(device)
 
@@ -117,6 +128,10 @@ class ReluModel(Model):
     def gradient(self, x: Tensor) -> Tensor:
         """Derivative of the margin, (n, d) -> (n, d)."""
         return _gradient(self, x)
+
+    def _shift(self, by: float) -> None:
+        weight, bias = self.layers[-1]
+        self.layers = (*self.layers[:-1], (weight, bias - by))
 
     def _move(self, device: torch.device) -> None:
         self.layers = tuple((weight.to(device), bias.to(device)) for weight, bias in self.layers)

@@ -113,6 +113,10 @@ class EstimatorJudge:
         return self.decision.scale
 
     @property
+    def cut(self) -> float | None:
+        return self.decision.cut
+
+    @property
     def rule(self) -> str:
         decision = self.decision
         if self.own_predict and self.always_predict and isinstance(decision, ClassDecision):

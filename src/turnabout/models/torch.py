@@ -41,6 +41,10 @@ class ModuleJudge:
         return self.decision.scale
 
     @property
+    def cut(self) -> float | None:
+        return self.decision.cut
+
+    @property
     def rule(self) -> str:
         decision = self.decision
         if isinstance(decision, ByProbability) and decision.threshold is None:

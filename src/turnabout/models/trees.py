@@ -42,6 +42,15 @@ class TreeModel(Model):
         rows = x.detach().reshape(-1, x.shape[-1]).to(torch.float64)
         return self.forest.margin(rows).reshape(x.shape[:-1])
 
+    def _shift(self, by: float) -> None:
+        forest = self.forest
+        if len(forest.bias) == 1:
+            self.forest = forest.scaled(1.0, -by)
+            return
+        bias = forest.bias.clone()
+        bias[forest.target] -= by  # the lead of the target's score over the best other one
+        self.forest = replace(forest, bias=bias)
+
     def _move(self, device: torch.device) -> None:
         self.forest = self.forest.to(device)
 

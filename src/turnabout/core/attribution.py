@@ -1,0 +1,196 @@
+"""The answer to "why": a number for each feature, frozen, without a model; JSON both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from turnabout.core.frames import frame_from_json, frame_to_json
+from turnabout.errors import TurnaboutError
+from turnabout.typing import Json
+
+VERSION = 1
+
+Kind = Literal["importance", "direction"]
+Space = Literal["input", "concept"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """Where the concepts of an image lie: segments (height, width), whole numbers from 0, one for each concept."""
+
+    segments: np.ndarray
+
+    def to_dict(self) -> Json:
+        return {"segments": self.segments.astype(int).tolist()}
+
+
+@dataclass(frozen=True)
+class Words:
+    """Where the concepts of a text lie: (start, end, concept) of every occurrence, in the order of the text."""
+
+    text: str
+    spans: tuple[tuple[int, int, int], ...]
+
+    def to_dict(self) -> Json:
+        return {"text": self.text, "spans": [list(span) for span in self.spans]}
+
+
+Layout = Pixels | Words
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """One number for each person and feature (or concept), and how it was come by.
+
+    An importance says how the score answers to a feature around the person, smoothed by the perturbation that was
+    used. It is no distance to the boundary, and not what the person should do. A direction says where to move; only
+    directions come from counterfactuals.
+
+    Attributes
+    ----------
+    values : index person, one column per feature or concept.
+    errors : standard errors, of the same shape; None where the values are exact.
+    base : the score with every concept removed, or the intercept; None where the method has none.
+    output : the score that is explained, at the person's own row.
+    kind : importance or direction.
+    space : "input" (encoded columns, whose unit is the feature's whole range) or "concept" (features kept or removed).
+    score : what was explained: "margin (log-odds)".
+    made_by : the method, with its parameters.
+    exact : whether a longer computation would change nothing but rounding.
+    asked : rows put to the model.
+    seed : of the random draws; None where there were none.
+    notes : what a reader must know.
+    layout : where the concepts lie in an image or a text.
+    """
+
+    values: pd.DataFrame
+    errors: pd.DataFrame | None
+    base: pd.Series | None
+    output: pd.Series
+    kind: Kind
+    space: Space
+    score: str
+    made_by: str
+    exact: bool
+    asked: int
+    seed: int | None
+    notes: tuple[str, ...] = ()
+    layout: Layout | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        how = "exact" if self.exact else f"{self.asked} rows asked"
+        return f"Attribution({len(self)} x {self.values.shape[1]} {self.kind}s of {self.score}; {how}; {self.made_by})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Attribution) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    @property
+    def names(self) -> list[str]:
+        """The features or concepts."""
+        return list(self.values.columns)
+
+    @property
+    def gap(self) -> pd.Series | None:
+        """What the values leave of the score: output - base - sum of the values; None without a base."""
+        if self.base is None:
+            return None
+        return self.output - self.base - self.values.sum(axis=1)
+
+    def of(self, person: Any) -> pd.DataFrame:
+        """One person's features: value, and error where there is one; the largest in size first."""
+        if person not in self.values.index:
+            raise TurnaboutError(
+                f"there is no person {person!r} in this attribution.", hint="use a label of attribution.values.index."
+            )
+        table = pd.DataFrame({"value": self.values.loc[person]})
+        if self.errors is not None:
+            table["error"] = self.errors.loc[person]
+        order = np.argsort(-table["value"].abs().to_numpy(), kind="stable")
+        return table.iloc[order].rename_axis("feature")
+
+    def top(self, k: int = 4) -> pd.DataFrame:
+        """The k features of largest size for each person, first to last: index person, columns 1 to k."""
+        order = np.argsort(-self.values.abs().to_numpy(), axis=1, kind="stable")[:, :k]
+        names = np.asarray(self.names, dtype=object)[order]
+        return pd.DataFrame(names, index=self.values.index, columns=range(1, names.shape[1] + 1))
+
+    def grouped(self, parts: Mapping[str, Sequence[str]]) -> Attribution:
+        """Values added up within parts: feature -> its columns. Errors are added as if they pulled together."""
+        columns = [column for part in parts.values() for column in part]
+        if sorted(columns) != sorted(self.names):
+            raise TurnaboutError("the parts do not hold every column once.", hint=f"the columns are {self.names}.")
+        added = {part: self.values[list(own)].sum(axis=1) for part, own in parts.items()}
+        errors = None
+        if self.errors is not None:
+            errors = pd.DataFrame({part: self.errors[list(own)].sum(axis=1) for part, own in parts.items()})
+        return replace(self, values=pd.DataFrame(added, index=self.values.index), errors=errors)
+
+    def to_dict(self) -> Json:
+        """Plain data."""
+        layout: Json | None = None
+        if self.layout is not None:
+            layout = {"kind": type(self.layout).__name__} | self.layout.to_dict()
+        frames = {"values": frame_to_json(self.values), "output": frame_to_json(self.output.to_frame("output"))}
+        return {
+            "turnabout_attribution": VERSION,
+            **frames,
+            "errors": None if self.errors is None else frame_to_json(self.errors),
+            "base": None if self.base is None else frame_to_json(self.base.to_frame("base")),
+            "kind": self.kind,
+            "space": self.space,
+            "score": self.score,
+            "made_by": self.made_by,
+            "exact": self.exact,
+            "asked": self.asked,
+            "seed": self.seed,
+            "notes": list(self.notes),
+            "layout": layout,
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, document: Json) -> Attribution:
+        """The inverse of to_dict."""
+        if not isinstance(document, dict) or document.get("turnabout_attribution") != VERSION:
+            raise TurnaboutError(
+                "this is not an attribution of turnabout, or one of another version.",
+                hint=f"this release reads turnabout_attribution version {VERSION}, as written by Attribution.to_json.",
+            )
+        errors, base, layout = (document[name] for name in ("errors", "base", "layout"))
+        place: Layout | None = None
+        if layout is not None and layout["kind"] == "Pixels":
+            place = Pixels(np.array(layout["segments"]))
+        elif layout is not None:
+            place = Words(layout["text"], tuple((a, b, c) for a, b, c in layout["spans"]))
+        return cls(
+            values=frame_from_json(document["values"]),
+            errors=None if errors is None else frame_from_json(errors),
+            base=None if base is None else frame_from_json(base)["base"],
+            output=frame_from_json(document["output"])["output"],
+            notes=tuple(document["notes"]),
+            layout=place,
+            **{name: document[name] for name in ("kind", "space", "score", "made_by", "exact", "asked", "seed")},
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Attribution:
+        """The inverse of to_json."""
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise TurnaboutError(f"this is not JSON: {error}", hint="pass what Attribution.to_json wrote.") from None
+        return cls.from_dict(document)

@@ -1,0 +1,200 @@
+"""Finding recourse that lands where it must: several searches, and one answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from turnabout.core.answer import Draft
+from turnabout.core.landing import Landing, levels
+from turnabout.core.problem import Problem
+from turnabout.core.result import Recourse
+from turnabout.core.run import Run
+from turnabout.errors import MethodError
+from turnabout.models import Model
+from turnabout.typing import Progress
+
+if TYPE_CHECKING:
+    from turnabout.core.method import Method
+
+RUNGS = 12  # margins that are asked for one after the other, where eta cannot be searched with
+BEYOND = (1.5, 2.0, 3.0, 4.0)  # then these times the margin of the surest people
+LATE = "the time limit passed before this person was searched."
+
+
+def find_landing(
+    method: Method, people: pd.DataFrame, landing: Landing, run: Run, progress: Progress | None
+) -> Recourse:
+    """The answer of `method.find` with a landing.
+
+    People who must land at the same P(good) are searched together, by the method fitted to a decision maker who asks
+    for that much. With more than 24 different targets, these are rounded up, so that some land a little higher than
+    they must. A method that cannot search with eta (it needs a gradient, or a linear model, and eta is neither) asks
+    the decision maker itself for more and more margin, and keeps the first option that eta finds high enough. Every
+    option is accepted by the original model, whose margins are shown.
+    """
+    problem = method.problem_
+    _check(problem, landing)
+    table = problem.schema.table(people)
+    margin = problem.judge(table)
+    draft = Draft(problem, table)
+    draft.set_aside(margin)
+    refused = np.flatnonzero(margin < 0)
+    targets = landing.targets(landing.chances(problem.model, table.iloc[refused], margin[refused]))
+    unknown = ~np.isfinite(targets)
+    draft.not_found(refused[unknown], "eta gives no P(good) for this person's own row.")
+    search = _Search(method, people, landing, run, draft, progress, len(table) - int((~unknown).sum()))
+    if search.can_ask_eta:
+        search.by_level(refused[~unknown], levels(targets[~unknown]))
+    else:
+        search.by_rungs(refused[~unknown], targets[~unknown], margin)
+    rest = draft.wrap(people, repr(method), 0.0, method.ranked)
+    return _join(rest, search.parts, f"{method!r}, landing={landing!r}", run.seconds)
+
+
+class _Search:
+    """The searches of one call: what was found so far, and who is left."""
+
+    def __init__(
+        self,
+        method: Method,
+        people: pd.DataFrame,
+        landing: Landing,
+        run: Run,
+        draft: Draft,
+        progress: Progress | None,
+        done: int,
+    ):
+        self.method, self.people, self.landing, self.run = method, people, landing, run
+        self.draft, self.progress, self.done = draft, progress, done
+        self.problem = method.problem_
+        self.parts: list[Recourse] = []
+        self._tell(0)
+
+    @property
+    def can_ask_eta(self) -> bool:
+        """Whether the method can be fitted to a decision maker who asks eta too."""
+        asked = self.landing.demanding(self.problem.model, 0.5)
+        return asked is None or self.method.requires is None or isinstance(asked, self.method.requires)
+
+    def by_level(self, refused: np.ndarray, targets: np.ndarray) -> None:
+        """One search for each target."""
+        for target in np.unique(targets):
+            rows = refused[targets == target]
+            demanding = self.landing.demanding(self.problem.model, float(target))
+            if demanding is None:
+                self._give_up(rows, f"nobody is known to land where P(good) >= {target:.6g}, which is asked of her.")
+            elif self.run.expired:
+                self._give_up(rows, LATE)
+            else:
+                part = self._find(demanding, rows)
+                self.parts.append(_asked_by(self.problem, part, f"asked: P(good) >= {target:.6g} at the new row"))
+                self._tell(len(rows))
+
+    def by_rungs(self, refused: np.ndarray, targets: np.ndarray, margin: np.ndarray) -> None:
+        """One search for each rung of a ladder of margins, for those whom no lower rung brought high enough."""
+        for rung in self._rungs(margin):
+            if not len(refused) or self.run.expired:
+                break
+            part = self._find(self.problem.model.shifted(rung), refused)
+            options = self.problem.schema.table(part.options)
+            owner = part.people.index.get_indexer(part.options.index.get_level_values("person"))
+            high = self.landing.chances(self.problem.model, options) >= targets[owner] if len(owner) else owner > 0
+            there = np.zeros(len(refused), dtype=bool)
+            there[owner[high]] = True
+            kept = _numbered(part, high)
+            self.parts.append(_asked_by(self.problem, _of_people(kept, there), self.landing.words))
+            self._tell(int(there.sum()))
+            refused, targets = refused[~there], targets[~there]
+            if not len(options):  # nobody can go this far, so nobody can go further
+                break
+        reason = f"no option was found that lands where asked: {self.landing.words}."
+        self._give_up(refused, LATE if self.run.expired else reason)
+
+    def _rungs(self, margin: np.ndarray) -> np.ndarray:
+        """Margins from 0 up to those of the surest people there are, then some times as much."""
+        known = self.problem.background_margin
+        sure = margin[margin >= 0] if known is None else known[known >= 0].cpu().numpy()
+        top = float(np.quantile(sure, 0.99)) if len(sure) else float(np.abs(margin).max(initial=1.0))
+        return np.concatenate([np.linspace(0.0, top, RUNGS), top * np.array(BEYOND)])
+
+    def _find(self, demanding: Model, rows: np.ndarray) -> Recourse:
+        left = None if self.run.time_limit is None else max(1e-3, self.run.time_limit - self.run.seconds)
+        worker = self.method.clone().fit(self.problem.decided_by(demanding), self.method.device_)
+        return worker.find(self.people.iloc[rows], options=self.run.options, seed=self.run.seed, time_limit=left)
+
+    def _give_up(self, rows: np.ndarray, reason: str) -> None:
+        self.draft.not_found(rows, reason)
+        self._tell(len(rows))
+
+    def _tell(self, more: int) -> None:
+        self.done += more
+        if self.progress is not None:
+            self.progress(self.done, len(self.people))
+
+
+def _check(problem: Problem, landing: Landing) -> None:
+    if not isinstance(landing, Landing):
+        raise MethodError(
+            f"landing={landing!r} is no landing.", hint="use turnabout.landing.Probability(0.7), Mirror() or Profit()."
+        )
+    if isinstance(landing.eta, Model) and landing.eta.schema != problem.schema:
+        raise MethodError("eta was wrapped with another schema.", hint="wrap it with the problem's schema.")
+
+
+def _numbered(part: Recourse, keep: np.ndarray) -> Recourse:
+    """A part with some of its options, counted anew for each person."""
+    options = part.options[keep]
+    old = {key: i for i, key in enumerate(options.index)}
+    person = options.index.get_level_values("person")
+    count = options.groupby(level="person", sort=False).cumcount().to_numpy()
+    options = options.set_axis(pd.MultiIndex.from_arrays([person, count], names=["person", "option"]))
+
+    def renumber(table: pd.DataFrame) -> pd.DataFrame:
+        table = table[[key[:2] in old for key in table.index]]
+        keys = [(key[0], int(count[old[key[:2]]]), *key[2:]) for key in table.index]
+        return table.set_axis(pd.MultiIndex.from_tuples(keys, names=table.index.names)) if keys else table
+
+    return replace(part, options=options, steps=renumber(part.steps), plans=renumber(part.plans))
+
+
+def _of_people(part: Recourse, there: np.ndarray) -> Recourse:
+    """A part with some of its people, all of whom have options."""
+    people = part.people[there]
+    return replace(part, people=people, status=part.status[there], why=part.why.iloc[:0])
+
+
+def _asked_by(problem: Problem, part: Recourse, asked: str) -> Recourse:
+    """A part with margins of the original decision maker, and reasons that say what was asked."""
+    options, why, steps = part.options.copy(), part.why.copy(), part.steps.copy()
+    if len(options):
+        options["margin"] = problem.judge(problem.schema.table(options))
+    why["reason"] = [f"{reason} ({asked})" for reason in why["reason"]]
+    for key in dict.fromkeys((person, option) for person, option, _ in steps.index):
+        states = part.states_of(*key).iloc[1:]
+        own = [(person, option) == key for person, option, _ in steps.index]
+        steps.loc[own, "margin"] = problem.judge(problem.schema.table(states.reset_index(drop=True)))
+    return replace(part, options=options, why=why, steps=steps)
+
+
+def _join(rest: Recourse, parts: list[Recourse], made_by: str, seconds: float) -> Recourse:
+    """One answer, people in their given order."""
+    status = rest.status.copy()
+    for part in parts:
+        status.loc[part.status.index] = part.status
+    place = {label: i for i, label in enumerate(rest.people.index)}
+
+    def gather(name: str) -> pd.DataFrame:
+        own = getattr(rest, name)
+        frames = [frame for frame in (own, *(getattr(part, name) for part in parts)) if len(frame)]
+        if not frames:
+            return own
+        table = pd.concat(frames)
+        labels = table.index.get_level_values(0)
+        return table.iloc[np.argsort([place[label] for label in labels], kind="stable")]
+
+    tables = {name: gather(name) for name in ("options", "why", "steps", "plans")}
+    return replace(rest, status=status, made_by=made_by, seconds=seconds, **tables)

@@ -1,0 +1,71 @@
+"""Two decision makers who must both say yes."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.errors import ModelError
+from turnabout.models.base import Differentiable, Judge, Model, Scale
+from turnabout.typing import Tensor
+
+
+class BothJudge:
+    """The smaller of two margins of raw rows."""
+
+    cut = None
+    scale: Scale = "score"
+
+    def __init__(self, first: Judge, second: Judge):
+        self.judges = (first, second)
+        self.title = f"{first.title} and {second.title}"
+        self.noise = max(first.noise, second.noise)
+
+    @property
+    def rule(self) -> str:
+        return " and ".join(judge.rule for judge in self.judges)
+
+    def __call__(self, table: pd.DataFrame) -> np.ndarray:
+        first, second = (judge(table) for judge in self.judges)
+        return np.minimum(first, second)  # NaN where one of them is
+
+
+class Both(Model):
+    """Yes when two models say yes: the margin is the smaller of theirs, which may be counted in different units."""
+
+    def __init__(self, first: Model, second: Model):
+        super().__init__(first.schema, BothJudge(first._judge, second._judge), (*first.notes, *second.notes))
+        self.models = (first, second)
+        self.compiled = first.compiled and second.compiled
+
+    def margin(self, x: Tensor) -> Tensor:
+        return torch.minimum(*(model.margin(x) for model in self.models))
+
+    def shifted(self, by: float) -> Self:
+        return type(self)(*(model.shifted(by) for model in self.models))
+
+    def _move(self, device: torch.device) -> None:
+        first, second = self.models
+        self.models = (first.to(device), second.to(device))
+
+
+class SmoothBoth(Both):
+    """Two models with gradients; the gradient is that of the smaller margin."""
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """Derivative of the margin, (n, d) -> (n, d)."""
+        first, second = self.models
+        assert isinstance(first, Differentiable) and isinstance(second, Differentiable)
+        less = (first.margin(x) <= second.margin(x)).unsqueeze(-1)
+        return torch.where(less, first.gradient(x), second.gradient(x))
+
+
+def both(first: Model, second: Model) -> Both:
+    """The model that says yes when two models do; it has a gradient where both have one."""
+    if first.schema != second.schema:
+        raise ModelError("the two models were wrapped with different schemas.", hint="wrap both with the same schema.")
+    smooth = all(isinstance(model, Differentiable) for model in (first, second))
+    return (SmoothBoth if smooth else Both)(first, second)
