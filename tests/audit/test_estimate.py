@@ -20,6 +20,10 @@ def test_nobody_and_one():
     assert "unknown" in str(Estimate.mean(np.array([])))
 
 
+def test_equal_numbers_have_no_interval():
+    assert Estimate.mean(np.full(9, 0.25)) == Estimate(0.25, None, None, 9)
+
+
 def test_gaps_are_refused():
     with pytest.raises(ValueError, match="NaN or an infinity"):
         Estimate.mean(np.array([1.0, np.nan]))

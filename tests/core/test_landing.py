@@ -115,7 +115,7 @@ def test_an_exact_method_pays_exactly_for_the_shift(people, logistic):
 
 def test_calibration_by_hand():
     model = ta.models.wrap(chance, SCHEMA)
-    known = landing.Calibration(np.array([-1.0, 0.0, 1.0]), np.array([0.1, 0.5, 0.8]))
+    known = landing.Calibration(None, np.array([-1.0, 0.0, 1.0]), np.array([0.1, 0.5, 0.8]))
     np.testing.assert_allclose(known.probability(np.array([-2.0, -0.5, 0.5, 3.0])), [0.1, 0.3, 0.65, 0.8])
     assert known.margin_at(0.65) == pytest.approx(0.5)
     assert known.margin_at(0.05) == -np.inf and known.margin_at(0.9) == np.inf
@@ -133,8 +133,25 @@ def test_calibration_is_learned_and_rises(people, logistic):
     check(answer, logistic, asked, people)
 
 
+def test_calibration_of_another_model(people, logistic):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    many = pd.concat([people] * 20, ignore_index=True)
+    good = np.random.default_rng(1).random(len(many)) < chance(many)
+    trees = HistGradientBoostingClassifier(max_iter=20, max_depth=2, random_state=0).fit(many, good)
+    known = landing.Calibration.of(ta.models.wrap(trees, SCHEMA, background=many), many, good)
+    np.testing.assert_allclose(known(people), known.probability(known.model.judge(people)))
+    asked = landing.Probability(float(known.probabilities.max()) - 0.05, eta=known)
+    for cls in (ta.methods.LocalSearch, ta.methods.ExactLinear):
+        answer = cls.small().fit(problem_of(logistic, people)).find(people, landing=asked)
+        check(answer, logistic, asked, people)
+        assert (known(SCHEMA.table(answer.options)) >= asked.probability - 1e-9).all()
+    with pytest.raises(ta.TurnaboutError, match="does not know its model"):
+        landing.Calibration(None, known.margins, known.probabilities)(people)
+
+
 def test_out_of_reach_is_an_honest_answer(people, logistic):
-    known = landing.Calibration(np.array([-1.0, 1.0]), np.array([0.1, 0.6]))
+    known = landing.Calibration(None, np.array([-1.0, 1.0]), np.array([0.1, 0.6]))
     method = ta.methods.LocalSearch.small().fit(problem_of(logistic, people))
     answer = method.find(people, landing=landing.Probability(0.9, eta=known))
     assert answer.counts()["FOUND"] == 0 and answer.counts()["NOT_FOUND"] > 0

@@ -30,12 +30,17 @@ class Estimate:
 
     @classmethod
     def mean(cls, values: np.ndarray, confidence: float = 0.95) -> Estimate:
-        """The mean of one number for each person, with Student's interval; for one person there is no interval."""
+        """The mean of one number for each person, with Student's interval.
+
+        There is none for one person, and none where all have the same number: it would have no width.
+        """
         values = np.asarray(values, dtype=np.float64).reshape(-1)
         if not np.isfinite(values).all():
             raise AuditError("a mean is asked for over NaN or an infinity.", hint="leave out who has no number.")
         if not len(values):
             return cls(None, None, None, 0)
+        if np.ptp(values) == 0:
+            return cls(float(values[0]), None, None, len(values))
         low, high = mean_interval(values, confidence)
         return cls.between(float(values.mean()), low, high, len(values))
 

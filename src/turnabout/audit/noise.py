@@ -53,7 +53,7 @@ def recourse_under_noise(
     shake = wobble(problem, sd, deviations)
     first = answer.options[answer.options.index.get_level_values("option") == 0]
     x = problem.schema.encode(first)
-    return Rate.among(_kept(problem, x, torch.ones(len(x), dtype=torch.bool), shake, draws, seed))
+    return Rate.among(kept(problem, x, torch.ones(len(x), dtype=torch.bool), shake, draws, seed))
 
 
 def model_under_noise(
@@ -70,19 +70,19 @@ def model_under_noise(
     """
     shake = wobble(problem, sd, deviations)
     x = problem.schema.encode(people)
-    return Rate.among(_kept(problem, x, problem.margin(x) >= 0, shake, draws, seed))
+    return Rate.among(kept(problem, x, problem.margin(x) >= 0, shake, draws, seed))
 
 
-def _kept(problem: Problem, x: Tensor, decision: Tensor, shake: Wobble, draws: int, seed: int) -> np.ndarray:
+def kept(problem: Problem, x: Tensor, decision: Tensor, shake: Wobble, draws: int, seed: int) -> np.ndarray:
     """(n,) whether, or in which share of several draws, the decision stays."""
     check_whole("draws", draws, 1, "the paper draws once.")
     check_whole("seed", seed, 0, "use 0.")
     rng = np.random.default_rng(seed)
-    kept = torch.zeros(len(x), dtype=torch.float64)
+    stays = torch.zeros(len(x), dtype=torch.float64)
     for _ in range(draws):
         noise = torch.as_tensor(rng.standard_normal((len(x), len(shake.columns))))
-        kept += (problem.margin(shake.add(x, noise)) >= 0) == decision
-    return kept.numpy() == 1 if draws == 1 else kept.numpy() / draws
+        stays += (problem.margin(shake.add(x, noise)) >= 0) == decision
+    return stays.numpy() == 1 if draws == 1 else stays.numpy() / draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -141,7 +141,7 @@ def _check(problem: Problem, landing: Landing) -> None:
         raise MethodError(
             f"landing={landing!r} is no landing.", hint="use turnabout.landing.Probability(0.7), Mirror() or Profit()."
         )
-    if isinstance(landing.eta, Model) and landing.eta.schema != problem.schema:
+    if (asked := landing.asked) is not None and asked.schema != problem.schema:
         raise MethodError("eta was wrapped with another schema.", hint="wrap it with the problem's schema.")
 
 

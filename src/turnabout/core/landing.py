@@ -29,21 +29,26 @@ from turnabout.models.both import both
 from turnabout.schema import as_frame
 from turnabout.typing import is_number
 
+HUGE = 1e9  # margin that everyone has
 LEVELS = 24  # different targets for which a method is fitted and run
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """P(good) as a rising function of the model's own margin, learned from people whose outcome is known.
+    """P(good) as a rising function of a model's margin, learned from people whose outcome is known.
 
-    A landing then only asks for more margin, so that methods for linear models, trees and nets keep what they know.
+    Of the decision maker's own margin, a landing then only asks for more of it, so that methods for linear models,
+    trees and nets keep what they know. Of another model's, both must agree. It is also a function of tables, as
+    `turnabout.audit.risk_of_recourse` asks for.
 
     Attributes
     ----------
+    model : whose margin; None for the decision maker's, whoever that is.
     margins, probabilities : (m,) the steps of the function; constant between two equal probabilities, straight between
         different ones.
     """
 
+    model: Model | None
     margins: np.ndarray
     probabilities: np.ndarray
 
@@ -64,10 +69,17 @@ class Calibration:
         if not np.isfinite(margins).all():
             raise MethodError("the model gives no number for some people.", hint="leave them out.")
         fitted = IsotonicRegression(y_min=0.0, y_max=1.0).fit(margins, outcome.astype(float))
-        return cls(fitted.X_thresholds_, fitted.y_thresholds_)
+        return cls(model, fitted.X_thresholds_, fitted.y_thresholds_)
 
     def __repr__(self) -> str:
-        return f"Calibration({len(self.margins)} steps)"
+        whose = "" if self.model is None else f" of {self.model!r}"
+        return f"Calibration({len(self.margins)} steps{whose})"
+
+    def __call__(self, people: Any) -> np.ndarray:
+        """Raw rows -> P(good), (n,)."""
+        if self.model is None:
+            raise MethodError("this calibration does not know its model.", hint="make it by Calibration.of.")
+        return self.probability(self.model.judge(self.model.schema.table(as_frame(people))))
 
     def probability(self, margin: np.ndarray) -> np.ndarray:
         """(n,) -> (n,)."""
@@ -111,10 +123,17 @@ class Landing(ABC):
     def words(self) -> str:
         """What is asked, in a sentence without its full stop."""
 
+    @property
+    def asked(self) -> Model | None:
+        """The model that eta asks, if it is not the decision maker."""
+        return self.eta.model if isinstance(self.eta, Calibration) else self.eta
+
     def chances(self, model: Model, rows: pd.DataFrame, margin: np.ndarray | None = None) -> np.ndarray:
         """P(good) of raw rows (n,), by eta; margin: that of the decision maker, if it is known."""
         if isinstance(self.eta, Model):
             return _chances(self.eta, self.eta.judge(rows))
+        if isinstance(self.eta, Calibration) and self.eta.model not in (None, model):
+            return self.eta(rows)
         margin = model.judge(rows) if margin is None else margin
         return self.eta.probability(margin) if isinstance(self.eta, Calibration) else _chances(model, margin)
 
@@ -126,6 +145,12 @@ class Landing(ABC):
             return both(model, self.eta.shifted(self.eta.margin_at(max(target, 1e-12))))
         if isinstance(self.eta, Calibration):
             more = self.eta.margin_at(target)
+            if self.eta.model not in (None, model):
+                return (
+                    None
+                    if more == np.inf
+                    else both(model, self.eta.model.shifted(more if np.isfinite(more) else -HUGE))
+                )
         else:
             more = model.margin_at(max(target, 1e-12)) if target < 1 or model.scale == "probability" else np.inf
         return None if np.isinf(more) and more > 0 else model.shifted(max(0.0, more))
