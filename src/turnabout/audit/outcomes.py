@@ -1,0 +1,147 @@
+"""What an answer means for each person: has she an option, what does it cost and ask, does it survive a slip?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.audit.noise import kept
+from turnabout.audit.reach import wobble
+from turnabout.core import Problem, Recourse, Status
+from turnabout.errors import AuditError, ProblemError
+from turnabout.typing import is_number, is_whole
+
+Measure = Literal["availability", "cost", "changes", "steps", "duration", "robustness"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+SHARES: tuple[Measure, ...] = ("availability", "robustness")
+"""Measures that are shares of people, of which a low one is the worse; of the others, means, a high one is."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Gaussian slips in the execution of an option, as in `recourse_under_noise`.
+
+    Parameters
+    ----------
+    sd : deviation of the noise by feature, in its units; other features get none.
+    deviations : without sd, the deviation of the noise as a share of each feature's in the background.
+    draws : slips per option. With one, each person's option is kept or lost; with more she counts by a share.
+    """
+
+    sd: Mapping[str, float] | None = None
+    deviations: float = 0.1
+    draws: int = 1
+
+
+SLIPS = Noise()
+"""The noise of the audits, unless another is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What each of n people gets from an answer; first options count.
+
+    Attributes
+    ----------
+    refused : (n,) True for whom the model refuses.
+    values : measure -> (n,) one number per person, NaN for who is not counted: availability (0 or 1) is of the
+        refused, everything else of those with an option. A measure that the answer cannot tell is absent: steps and
+        duration without plans, robustness without noise.
+    """
+
+    refused: np.ndarray
+    values: dict[Measure, np.ndarray]
+
+    def of(self, measure: Measure) -> np.ndarray:
+        """(n,) one measure; refused where it is unknown to the library or to this answer."""
+        if measure not in MEASURES:
+            raise AuditError(f"measure={measure!r} is none.", hint=f"use one of {', '.join(MEASURES)}.")
+        if measure not in self.values:
+            hint = "give noise=Noise()." if measure == "robustness" else "only answers with plans have steps and time."
+            raise AuditError(f"the answer does not tell the {measure} of options.", hint=hint)
+        return self.values[measure]
+
+
+def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, seed: int = 0) -> Outcomes:
+    """Read an answer person by person, after a check that it is one of this problem."""
+    check_answer(problem, answer)
+    if noise is not None and not isinstance(noise, Noise):
+        raise AuditError(f"noise={noise!r} is none.", hint="use Noise(deviations=0.1), or None to leave it out.")
+    check_seed(seed)
+    found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
+    refused = ~(answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
+    first, place = first_options(answer)
+    values: dict[Measure, np.ndarray] = {"availability": np.where(refused, found.astype(np.float64), np.nan)}
+
+    def enter(measure: Measure, numbers: np.ndarray) -> None:
+        values[measure] = np.full(len(answer.people), np.nan)
+        values[measure][place] = numbers
+
+    x_new = problem.schema.encode(first)
+    enter("cost", first["cost"].to_numpy(dtype=np.float64))
+    enter("changes", problem.schema.changed(problem.schema.encode(answer.people.iloc[place]), x_new).sum(1).numpy())
+    if len(answer.plans):
+        plans = answer.plans.loc[first.index]
+        enter("steps", plans["steps"].to_numpy(dtype=np.float64))
+        enter("duration", plans["duration"].to_numpy(dtype=np.float64))
+    if noise is not None:
+        enter("robustness", _withstands(problem, x_new, noise, seed))
+    return Outcomes(refused, values)
+
+
+def _withstands(problem: Problem, x_new: torch.Tensor, noise: Noise, seed: int) -> np.ndarray:
+    try:
+        shake = wobble(problem, noise.sd, noise.deviations)
+        yes = torch.ones(len(x_new), dtype=torch.bool)
+        return kept(problem, x_new, yes, shake, noise.draws, seed).astype(np.float64)
+    except ProblemError as error:
+        raise AuditError(error.message, hint=f"{error.hint} noise=None leaves robustness out.") from None
+
+
+def first_options(answer: Recourse) -> tuple[pd.DataFrame, np.ndarray]:
+    """Each person's first option, and the places of these people in the table."""
+    first = answer.options[answer.options.index.get_level_values("option") == 0]
+    return first, answer.people.index.get_indexer(first.index.get_level_values("person"))
+
+
+def check_answer(problem: Problem, answer: Recourse) -> None:
+    """Refuse an answer that was not given for this problem: its model must decide as the answer says."""
+    if not isinstance(answer, Recourse):
+        raise AuditError(f"{type(answer).__name__} is not an answer.", hint="pass what method.find(people) returned.")
+    if not isinstance(problem, Problem):
+        raise AuditError(f"{type(problem).__name__} is not a Problem.", hint="pass the one the method was fitted to.")
+    hint = "pass the problem that the method was fitted to."
+    if not len(answer.people):
+        raise AuditError("the answer is about nobody.", hint="find recourse for some people first.")
+    if strange := [name for name in problem.schema.names if name not in answer.options.columns]:
+        raise AuditError(f"the answer knows no feature '{strange[0]}': it is one to another problem.", hint=hint)
+    said = (answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
+    odd = int(((problem.judge(problem.schema.table(answer.people)) >= 0) != said).sum())
+    lost = int((~(problem.judge(problem.schema.table(answer.options)) >= 0)).sum()) if len(answer.options) else 0
+    if odd or lost:
+        raise AuditError(
+            f"the problem's model decides otherwise than the answer says for {odd} of {len(said)} people, and refuses "
+            f"{lost} of {len(answer.options)} options: the answer is one to another problem.",
+            hint=hint,
+        )
+
+
+def check_share(name: str, value: object) -> None:
+    """Refuse what does not lie strictly between 0 and 1."""
+    if not (is_number(value) and 0.0 < float(value) < 1.0):  # type: ignore[arg-type]
+        raise AuditError(f"{name}={value!r} is not strictly between 0 and 1.", hint="use a number like 0.95.")
+
+
+def check_count(name: str, value: object, least: int) -> None:
+    """Refuse what is not a whole number from `least` up."""
+    if not is_whole(value, least):
+        raise AuditError(f"{name}={value!r} is not a whole number from {least} up.", hint=f"use {max(least, 1)}.")
+
+
+def check_seed(seed: object) -> None:
+    check_count("seed", seed, 0)
