@@ -12,7 +12,7 @@ import pandas as pd
 
 from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.errors import TurnaboutError
-from turnabout.typing import Json
+from turnabout.typing import Json, is_whole
 
 VERSION = 1
 
@@ -57,7 +57,7 @@ class Attribution:
     values : index person, one column per feature or concept.
     errors : standard errors, of the same shape; None where the values are exact.
     base : the score with every concept removed, or the intercept; None where the method has none.
-    output : the score that is explained, at the person's own row.
+    output : the score that is explained, at the person's own row; None for directions.
     kind : importance or direction.
     space : "input" (encoded columns, whose unit is the feature's whole range) or "concept" (features kept or removed).
     score : what was explained: "margin (log-odds)".
@@ -72,7 +72,7 @@ class Attribution:
     values: pd.DataFrame
     errors: pd.DataFrame | None
     base: pd.Series | None
-    output: pd.Series
+    output: pd.Series | None
     kind: Kind
     space: Space
     score: str
@@ -104,7 +104,7 @@ class Attribution:
     @property
     def gap(self) -> pd.Series | None:
         """What the values leave of the score: output - base - sum of the values; None without a base."""
-        if self.base is None:
+        if self.base is None or self.output is None:
             return None
         return self.output - self.base - self.values.sum(axis=1)
 
@@ -122,6 +122,8 @@ class Attribution:
 
     def top(self, k: int = 4) -> pd.DataFrame:
         """The k features of largest size for each person, first to last: index person, columns 1 to k."""
+        if not is_whole(k, 1):
+            raise TurnaboutError(f"k={k!r} is no number of features.", hint="ask for 1 or more.")
         order = np.argsort(-self.values.abs().to_numpy(), axis=1, kind="stable")[:, :k]
         names = np.asarray(self.names, dtype=object)[order]
         return pd.DataFrame(names, index=self.values.index, columns=range(1, names.shape[1] + 1))
@@ -142,10 +144,10 @@ class Attribution:
         layout: Json | None = None
         if self.layout is not None:
             layout = {"kind": type(self.layout).__name__} | self.layout.to_dict()
-        frames = {"values": frame_to_json(self.values), "output": frame_to_json(self.output.to_frame("output"))}
         return {
             "turnabout_attribution": VERSION,
-            **frames,
+            "values": frame_to_json(self.values),
+            "output": None if self.output is None else frame_to_json(self.output.to_frame("output")),
             "errors": None if self.errors is None else frame_to_json(self.errors),
             "base": None if self.base is None else frame_to_json(self.base.to_frame("base")),
             "kind": self.kind,
@@ -170,7 +172,7 @@ class Attribution:
                 "this is not an attribution of turnabout, or one of another version.",
                 hint=f"this release reads turnabout_attribution version {VERSION}, as written by Attribution.to_json.",
             )
-        errors, base, layout = (document[name] for name in ("errors", "base", "layout"))
+        errors, base, output, layout = (document[name] for name in ("errors", "base", "output", "layout"))
         place: Layout | None = None
         if layout is not None and layout["kind"] == "Pixels":
             place = Pixels(np.array(layout["segments"]))
@@ -180,7 +182,7 @@ class Attribution:
             values=frame_from_json(document["values"]),
             errors=None if errors is None else frame_from_json(errors),
             base=None if base is None else frame_from_json(base)["base"],
-            output=frame_from_json(document["output"])["output"],
+            output=None if output is None else frame_from_json(output)["output"],
             notes=tuple(document["notes"]),
             layout=place,
             **{name: document[name] for name in ("kind", "space", "score", "made_by", "exact", "asked", "seed")},

@@ -208,15 +208,14 @@ class Recourse:
         x = schema.encode(self.people.loc[names])
         there = pd.concat([schema.table(moved), schema.table(still)]).loc[names]
         values = pd.DataFrame((schema.encode(there) - x).numpy(), index=there.index, columns=list(schema.columns))
-        margin = moved["margin"].reindex(names).astype(float)
         return Attribution(
             values=values,
             errors=None,
             base=None,
-            output=margin.fillna(0.0).rename("output"),
+            output=None,
             kind="direction",
             space="input",
-            score="margin gained at the new row",
+            score="where to move",
             made_by=self.made_by,
             exact=True,
             asked=0,

@@ -1,0 +1,162 @@
+"""Explainer: what every preset shares, from a table of people to an Attribution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.core import Attribution
+from turnabout.errors import ExplainError
+from turnabout.explain.engine import Fit
+from turnabout.explain.score import Function, Output, Score, as_points
+from turnabout.models import Model
+from turnabout.schema import Schema, as_frame
+from turnabout.typing import Tensor, is_whole
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is explained, to whom, and against which background.
+
+    Attributes
+    ----------
+    score : the function.  x : (n, d) the people.  schema : how they were encoded, None for plain points.
+    background : (b, d) ordinary people, or None.
+    """
+
+    score: Score
+    x: Tensor
+    schema: Schema | None
+    background: Tensor | None
+    seed: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the d columns."""
+        if self.schema is not None:
+            return self.schema.columns
+        return tuple(f"x{j}" for j in range(self.x.shape[1]))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features; the columns themselves for plain points."""
+        return self.columns if self.schema is None else self.schema.names
+
+    @property
+    def feature_of(self) -> Tensor:
+        """(d,) the feature of each column."""
+        if self.schema is not None:
+            return self.schema.feature_of
+        return torch.arange(self.x.shape[1])
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What a preset found: the fit, the names its columns go by, and what a reader must know."""
+
+    fit: Fit
+    names: tuple[str, ...]
+    base: Tensor | None = None  # (n,)
+    notes: tuple[str, ...] = ()
+    drawn: bool = True  # whether the seed mattered
+
+
+class Explainer(ABC):
+    """Says why a model answers as it does, person by person. Presets are frozen dataclasses of their parameters.
+
+    Class attributes
+    ----------------
+    space : "input" where columns are attributed to, "concept" where features are kept or removed.
+    """
+
+    space: ClassVar[Any] = "input"
+
+    @abstractmethod
+    def _explain(self, question: Question) -> Explained:
+        """Batched over everyone."""
+
+    @final
+    def explain(
+        self,
+        model: Model | Score | Function,
+        people: Any,
+        *,
+        background: Any = None,
+        output: Output = "margin",
+        seed: int = 0,
+    ) -> Attribution:
+        """Attributions for every person of a table, or every point of an array.
+
+        Parameters
+        ----------
+        model : a wrapped model, with people as a table; or a Score or a function of points (n, d) -> (n,), with points.
+        background : ordinary people, for presets that remove features; in the form of `people`.
+        output : explain the margin, or P(yes).
+        seed : same seed, same answer.
+        """
+        if not is_whole(seed, 0):
+            raise ExplainError(f"seed={seed!r} is not a whole number from 0 up.", hint="use 0.")
+        score = Score.of(model, output)
+        schema = model.schema if isinstance(model, Model) else None
+        x, index = _points(people, schema)
+        rows = None if background is None else _points(background, schema)[0]
+        if not len(x) or (rows is not None and not len(rows)):
+            raise ExplainError("there are no people to explain, or none in the background.", hint="pass some rows.")
+        question = Question(score, x, schema, rows, int(seed))
+        found = self._explain(question)
+        return _wrap(self, question, found, index)
+
+    def as_map(
+        self, model: Model | Score | Function, *, background: Any = None, output: Output = "margin", seed: int = 0
+    ) -> Callable[[Tensor], Tensor]:
+        """This explainer as a map of points (n, d) -> (n, m), for audits of attribution maps."""
+
+        def attribute(x: Tensor) -> Tensor:
+            score = Score.of(model, output)
+            schema = model.schema if isinstance(model, Model) else None
+            rows = None if background is None else _points(background, schema)[0]
+            return self._explain(Question(score, as_points(x), schema, rows, seed)).fit.slope
+
+        return attribute
+
+
+def _points(people: Any, schema: Schema | None) -> tuple[Tensor, pd.Index]:
+    if schema is None and not isinstance(people, pd.DataFrame):
+        x = as_points(people)
+        return x, pd.RangeIndex(len(x))
+    frame = as_frame(people)
+    if frame.index.has_duplicates:
+        raise ExplainError("two people share an index label.", hint="people.reset_index(drop=True)")
+    return (as_points(frame.to_numpy()) if schema is None else schema.encode(frame)), frame.index
+
+
+def _wrap(explainer: Explainer, question: Question, found: Explained, index: pd.Index) -> Attribution:
+    fit, names = found.fit, list(found.names)
+    score = question.score
+    errors = None if fit.error is None else pd.DataFrame(_known(fit.error), index=index, columns=names)
+    asked = score.asked
+    return Attribution(
+        values=pd.DataFrame(fit.slope.numpy(), index=index, columns=names),
+        errors=errors,
+        base=None if found.base is None else pd.Series(found.base.numpy(), index=index, name="base"),
+        output=pd.Series(score.values(question.x).numpy(), index=index, name="output"),
+        kind="importance",
+        space=explainer.space,
+        score=score.title,
+        made_by=repr(explainer),
+        exact=fit.exact,
+        asked=asked,
+        seed=question.seed if found.drawn and not fit.exact else None,
+        notes=found.notes,
+    )
+
+
+def _known(error: Tensor) -> np.ndarray:
+    """Standard errors as they are told: NaN stands for unknown ones."""
+    return torch.where(torch.isfinite(error), error, torch.nan).numpy()
