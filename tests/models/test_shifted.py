@@ -82,3 +82,9 @@ def test_scores_without_probabilities_are_refused(rows):
     amount = ta.models.wrap(lambda table: table["a"].to_numpy(dtype=float), SCHEMA, target_range=(4, None))
     with pytest.raises(ta.TurnaboutError, match="decides by no probability"):
         amount.margin_at(0.5)
+
+
+def test_one_column_is_compiled_too(rows):
+    schema = ta.Schema(SCHEMA.features[:1])
+    fitted = LogisticRegression().fit(rows[["a"]], rows["a"] > 5)
+    assert isinstance(ta.models.wrap(fitted, schema, background=rows[["a"]]), ta.models.Linear)

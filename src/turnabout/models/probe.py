@@ -115,7 +115,7 @@ def fit_preprocessing(
 ) -> Preprocessing:
     """Probe a transform into the map (1), and check it on pairs (encoded rows, table)."""
     seen = probes(schema)
-    z = torch.from_numpy(np.ascontiguousarray(transform(seen.table), dtype=np.float64))
+    z = torch.from_numpy(np.array(transform(seen.table), dtype=np.float64))
     p = z.shape[1]
     a, a0 = torch.zeros(p, schema.d, dtype=torch.float64), z[0].clone()
     bends: list[tuple[int, float, Tensor]] = []
