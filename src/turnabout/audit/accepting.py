@@ -1,0 +1,147 @@
+"""Who takes up recourse: the probability that a person accepts a proposal of a given cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from turnabout.audit.rates import members
+from turnabout.errors import AuditError
+from turnabout.typing import is_number
+
+CostRule: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""Costs (n,) -> probabilities of accepting (n,)."""
+Accept: TypeAlias = float | CostRule | Mapping[object, "float | CostRule"] | Sequence[float] | np.ndarray | pd.Series
+"""A number for all, a rule on costs, a number or rule for each group, or one probability per person."""
+
+
+@dataclass(frozen=True)
+class WithinCost:
+    """Accepts whatever costs at most `budget`.
+
+    r(c) = [c <= budget]                                                                (1)
+    """
+
+    budget: float
+
+    def __post_init__(self) -> None:
+        _check("budget", self.budget, 0.0)
+
+    def __call__(self, cost: np.ndarray) -> np.ndarray:
+        return (np.asarray(cost) <= self.budget).astype(np.float64)  # (1)
+
+
+@dataclass(frozen=True)
+class Decay:
+    """Accepts ever less the dearer it is.
+
+        r(c) = exp(-c^2 / (2 s))                                                            (1)
+
+    The form of the authors' experiments; there c is the distance, and s is not squared.
+    """
+
+    s: float
+
+    def __post_init__(self) -> None:
+        _check("s", self.s, None)
+
+    def __call__(self, cost: np.ndarray) -> np.ndarray:
+        return np.exp(-np.square(np.asarray(cost, dtype=np.float64)) / (2.0 * self.s))  # (1)
+
+
+@dataclass(frozen=True)
+class LogisticInCost:
+    """Accepts with odds that fall with the cost; half of those for whom it costs `middle` accept.
+
+    r(c) = 1 / (1 + exp((c - middle) / width))                                          (1)
+    """
+
+    middle: float
+    width: float
+
+    def __post_init__(self) -> None:
+        _check("middle", self.middle, 0.0)
+        _check("width", self.width, None)
+
+    def __call__(self, cost: np.ndarray) -> np.ndarray:
+        z = (np.asarray(cost, dtype=np.float64) - self.middle) / self.width
+        return 0.5 * (1.0 - np.tanh(z / 2.0))  # (1), without overflow
+
+
+def accepting(accept: Accept, cost: np.ndarray, groups: object, index: pd.Index) -> np.ndarray:
+    """(n,) probability that each person would accept a proposal of her cost; 0 where the cost is NaN: none was made."""
+    offered = np.isfinite(cost)
+    out = np.zeros(len(cost))
+    if isinstance(accept, Mapping):
+        inside = members(groups, index)
+        if not inside:
+            raise AuditError(
+                "accept= speaks of groups, and there are none.", hint="pass groups=, one label per person."
+            )
+        for label, who in inside.items():
+            if who.any() and label not in accept:
+                raise AuditError(
+                    f"accept= says nothing of group {label!r}.", hint=f"it knows {list(accept)}; name every group."
+                )
+            if who.any():
+                out[who & offered] = _one(accept[label], cost[who & offered])
+    elif callable(accept) or is_number(accept):
+        out[offered] = _one(accept, cost[offered])
+    else:
+        out[offered] = per_person("accept", accept, index)[offered]
+    return out
+
+
+def per_person(name: str, values: object, index: pd.Index) -> np.ndarray:
+    """(n,) probabilities given one by one: a Series by the people's labels, other values by their order."""
+    if isinstance(values, pd.Series):
+        if values.index.has_duplicates or len(index.difference(values.index)):
+            raise AuditError(
+                f"{name}= is a Series whose index is not that of the people.",
+                hint="index it as the people are, or pass plain values in their order.",
+            )
+        values = values.reindex(index)
+    try:
+        out = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise AuditError(f"{name}={values!r} is no number and no numbers.", hint="use numbers from 0 to 1.") from None
+    if out.shape != (len(index),):
+        raise AuditError(f"{name}= has {out.size} values for {len(index)} people.", hint="give one per person, or one.")
+    return check_probabilities(name, out)
+
+
+def check_probabilities(name: str, values: np.ndarray) -> np.ndarray:
+    """Refuse NaN and what lies outside [0, 1]."""
+    odd = ~((values >= 0) & (values <= 1))
+    if odd.any():
+        raise AuditError(
+            f"{name}= holds {float(values[odd][0])!r}, which is no probability.",
+            hint="give numbers from 0 to 1, without gaps.",
+        )
+    return values
+
+
+def _one(rule: object, cost: np.ndarray) -> np.ndarray:
+    if is_number(rule):
+        return check_probabilities("accept", np.full(len(cost), float(rule)))  # type: ignore[arg-type]
+    if not callable(rule):
+        raise AuditError(f"accept={rule!r} is no probability and no rule.", hint="use 1.0, or WithinCost(budget).")
+    out = np.asarray(rule(cost), dtype=np.float64)
+    if out.shape != cost.shape:
+        raise AuditError(
+            f"the rule {rule!r} gives {out.size} probabilities for {len(cost)} costs.", hint="return one for each cost."
+        )
+    return check_probabilities("accept", out)
+
+
+def _check(name: str, value: float, least: float | None) -> None:
+    """Refuse what is no number from `least` up, or above 0 where least is None."""
+    if not is_number(value) or (value <= 0 if least is None else value < least):
+        wanted = "above 0" if least is None else f"from {least:g} up"
+        raise AuditError(
+            f"{name}={value!r} is no number {wanted}.", hint="costs are counted as the answer counts them."
+        )
