@@ -1,0 +1,287 @@
+"""The rows that a person reaches by changing one feature alone, and how many of them a model accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+import torch
+
+from turnabout.actions import BoundRegion, BoundRule
+from turnabout.actions.rules.at_most import BoundAtMost
+from turnabout.actions.rules.implies import BoundImplies
+from turnabout.actions.rules.linear import BoundLinear
+from turnabout.core import Problem, verify
+from turnabout.core.verify import clearance
+from turnabout.methods.levers import ends, ladder, on_ladder, stuck
+from turnabout.models import Additive, Model, Trees
+from turnabout.schema import Feature, Scalar
+from turnabout.typing import Tensor
+
+ROWS = 1 << 17  # rows held at a time
+
+
+@dataclass(frozen=True)
+class Count:
+    """Of n people, what one feature can do; tensors (n,), and rows (n, d).
+
+    reached : changes within reach that keep every rule, or how many of a selection do.
+    flips : how many of them are accepted, clear of the boundary.
+    nearest : the row of the smallest change that flips (of a category: the one of highest margin); else her own.
+    whole : whether every change within reach was counted, and not a selection.
+    """
+
+    reached: Tensor
+    flips: Tensor
+    nearest: Tensor
+    whole: Tensor
+
+    def put(self, where: Tensor, other: Count) -> None:
+        """Write what was counted of some people over what was."""
+        for name in ("reached", "flips", "nearest", "whole"):
+            getattr(self, name)[where] = getattr(other, name)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Legal values of a number, ordinal or binary, as multiples of its step: below each person's own, and above.
+
+    low, high : (n, 2) first and last multiple on either side; low > high where there is none.
+    """
+
+    feature: Scalar
+    column: int
+    low: Tensor
+    high: Tensor
+
+    @classmethod
+    def of(cls, feature: Scalar, columns: slice, x: Tensor) -> Steps:
+        """What people x (n, d) may do by the schema alone."""
+        own = x[:, columns]
+        (down, below), (up, above) = (ladder(feature, own[:, 0], side) for side in (False, True))
+        low, high = torch.stack([down - below + 1, up], 1), torch.stack([down, up + above - 1], 1)
+        none = (high < low) | stuck(feature, own).unsqueeze(1)
+        return cls(feature, columns.start, low.masked_fill(none, 1.0), high.masked_fill(none, 0.0))
+
+    @property
+    def count(self) -> Tensor:
+        """(n, 2) values on either side."""
+        return (self.high - self.low + 1).clamp(min=0)
+
+    @property
+    def others(self) -> Tensor:
+        """(n,) values beside her own."""
+        return self.count.sum(1)
+
+    def take(self, who: Tensor) -> Steps:
+        return Steps(self.feature, self.column, self.low[who], self.high[who])
+
+    def rows(self, x: Tensor, owner: Tensor, rank: Tensor) -> Tensor:
+        """Rows (R, d) of people x[owner], each at the value of that rank, counted from the lowest."""
+        below = self.count[owner, 0]
+        above = rank >= below
+        multiple = torch.where(above, self.low[owner, 1] + rank - below, self.low[owner, 0] + rank)
+        return self.at(x[owner], multiple)
+
+    def at(self, rows: Tensor, multiple: Tensor) -> Tensor:
+        """Rows (R, d) with this feature at multiples (R,) of its step."""
+        out = rows.clone()
+        out[:, self.column] = on_ladder(self.feature, multiple)
+        return out
+
+    def preference(self, rows: Tensor, own: Tensor, margin: Tensor) -> Tensor:
+        """(R,) lowest for the smallest change."""
+        return (rows[:, self.column] - own[:, self.column]).abs()
+
+
+@dataclass(frozen=True)
+class Switches:
+    """The other levels of a category; `others` (n,) is 0 where the cell may not move."""
+
+    columns: slice
+    others: Tensor
+
+    @classmethod
+    def of(cls, feature: Feature, columns: slice, x: Tensor) -> Switches:
+        levels = len(feature.value_columns)
+        others = torch.where(stuck(feature, x[:, columns]), 0.0, x.new_full((len(x),), levels - 1.0))
+        return cls(slice(columns.start, columns.start + levels), others)
+
+    def take(self, who: Tensor) -> Switches:
+        return Switches(self.columns, self.others[who])
+
+    def rows(self, x: Tensor, owner: Tensor, rank: Tensor) -> Tensor:
+        """Rows (R, d) of people x[owner], each at one of the other levels."""
+        out = x[owner]
+        own = out[:, self.columns]
+        level = (own.argmax(1) + 1 + rank.long()) % own.shape[1]
+        out[:, self.columns] = torch.nn.functional.one_hot(level, own.shape[1]).to(x.dtype)
+        return out
+
+    def preference(self, rows: Tensor, own: Tensor, margin: Tensor) -> Tensor:
+        """(R,) lowest for the level of the highest margin: every switch is as large as any other."""
+        return -margin
+
+
+Shelf = Steps | Switches
+
+
+def shelf_of(feature: Feature, columns: slice, x: Tensor) -> Shelf:
+    """What people x may put into one feature."""
+    kind = Steps if isinstance(feature, Scalar) else Switches
+    return kind.of(feature, columns, x)  # type: ignore[arg-type]
+
+
+# -- trying values ------------------------------------------------------------------------------------------------
+
+
+def try_values(problem: Problem, shelf: Shelf, x: Tensor, values: int, people: pd.DataFrame | None = None) -> Count:
+    """Ask about every value of one feature, or about `values` of them that stand for equal numbers of them.
+
+    With the people's own table the printed rows are put to the original, through the judge of `find`; without it,
+    the fast form of the model is asked.
+    """
+    n = len(x)
+    out = Count(x.new_zeros(n), x.new_zeros(n), x.clone(), shelf.others <= values)
+    taken = shelf.others.clamp(max=values).long()
+    for part in runs(taken, ROWS):
+        who = torch.arange(part.start, part.stop)
+        owner = who.repeat_interleave(taken[who])
+        first = (taken[who].cumsum(0) - taken[who]).repeat_interleave(taken[who])
+        middle = (torch.arange(len(owner)) - first + 0.5) * shelf.others[owner] / taken[owner]
+        rows = shelf.rows(x, owner, middle.floor())
+        kept = problem.violation(x[owner], rows) <= 0
+        out.reached.index_add_(0, owner[kept], torch.ones_like(middle[kept]))
+        owner, rows = owner[kept], rows[kept]
+        if people is None:
+            margin = problem.margin(rows)
+            good = margin >= clearance(problem)
+        else:
+            verdict = verify(problem, people.iloc[owner.numpy()], x[owner], rows)
+            good, margin = torch.as_tensor(verdict.good), torch.as_tensor(verdict.margin)
+        owner, rows, margin = owner[good], rows[good], margin[good]
+        out.flips.index_add_(0, owner, torch.ones_like(margin))
+        _keep_nearest(out.nearest, owner, rows, shelf.preference(rows, x[owner], margin))
+    return out
+
+
+def _keep_nearest(nearest: Tensor, owner: Tensor, rows: Tensor, preference: Tensor) -> None:
+    """Write the row of lowest preference of each owner; of equals the first."""
+    order = preference.argsort(stable=True)
+    order = order[owner[order].argsort(stable=True)]
+    first = torch.ones_like(owner, dtype=torch.bool)
+    first[1:] = owner[order][1:] != owner[order][:-1]
+    nearest[owner[order][first]] = rows[order][first]
+
+
+def runs(count: Tensor, most: int) -> Iterator[slice]:
+    """Runs of people with at most so many rows together, or a single one with more."""
+    total = count.cumsum(0)
+    start = 0
+    while start < len(total):
+        before = int(total[start - 1]) if start else 0
+        stop = max(start + 1, int(torch.searchsorted(total, before + most, right=True)))
+        yield slice(start, stop)
+        start = stop
+
+
+# -- counting by structure ----------------------------------------------------------------------------------------
+
+
+def breaks(model: Model, feature: Feature, column: int) -> tuple[Tensor, bool] | None:
+    """First multiples of the pieces on which the margin rises, falls or stays, and whether it stays on all of them.
+
+    None where the model does not tell.
+    """
+    if not isinstance(feature, Scalar):
+        return None
+    if isinstance(model, Trees):
+        return _starts(feature, model.forest.cuts[column].cpu()), True
+    if isinstance(model, Additive):
+        own = model.terms.columns == column
+        return _starts(feature, model.terms.knots[own].detach().cpu().to(torch.float64)), False
+    return None
+
+
+def _starts(feature: Scalar, cuts: Tensor) -> Tensor:
+    """The lowest legal multiple, and for each cut inside the range the first that lies beyond it."""
+    least, most = ends(feature)
+    near = torch.floor(feature.units(cuts) / feature.unit_step).unsqueeze(1) + torch.tensor([-1.0, 0.0, 1.0])
+    start = near[:, 0] + (on_ladder(feature, near) <= cuts.unsqueeze(1)).sum(1)  # a cut is still on its left
+    start = start[(start > least) & (start <= most)]
+    return torch.unique(torch.cat([start.new_tensor([float(least)]), start]))
+
+
+def counts_by_structure(rules: tuple[BoundRule, ...], f: int) -> bool:
+    """Whether along feature f each rule turns at most once on either side of the person's own value."""
+    for rule in rules:
+        if isinstance(rule, BoundImplies):
+            about = [part for part in (rule.condition, rule.consequence) if part.feature == f]
+            if len(about) > 1 or any(part.kind == "is" for part in about):
+                return False
+        elif not isinstance(rule, (BoundLinear, BoundAtMost, BoundRegion)):  # half-spaces, counts, convex sets
+            return False
+    return True
+
+
+def count_steps(problem: Problem, steps: Steps, x: Tensor, starts: Tensor, flat: bool) -> Count:
+    """Count every value of a scalar without trying each: rules and model turn at most once on every piece.
+
+    starts (P,) and flat : as `breaks` says. Between two turns all values are alike, so that the turns are found by
+    halving and the values between them counted.
+    """
+    low, high = _kept(problem, steps, x)
+    reached = (high - low + 1).clamp(min=0).sum(1)
+    out = Count(reached, x.new_zeros(len(x)), x.clone(), torch.ones(len(x), dtype=torch.bool))
+    ends_ = torch.cat([starts[1:] - 1, starts.new_tensor([torch.inf])])
+    pieces = torch.full((len(x),), 2 * len(starts))
+    for part in runs(pieces, ROWS):
+        first = torch.maximum(low[part].unsqueeze(1), starts.reshape(1, -1, 1))  # (p, P, 2)
+        last = torch.minimum(high[part].unsqueeze(1), ends_.reshape(1, -1, 1))
+        owner, piece, side = (first <= last).nonzero(as_tuple=True)
+        first, last = first[owner, piece, side], last[owner, piece, side]
+        own = x[part][owner]
+        first, last = _where_true(
+            lambda rows: problem.margin(rows) >= clearance(problem), steps, own, first, last, flat
+        )
+        some = first <= last
+        first, last, side, owner, own = first[some], last[some], side[some], owner[some] + part.start, own[some]
+        out.flips.index_add_(0, owner, last - first + 1)
+        rows = steps.at(own, torch.where(side == 1, first, last))
+        _keep_nearest(out.nearest, owner, rows, steps.preference(rows, own, rows[:, 0]))
+    return out
+
+
+def _kept(problem: Problem, steps: Steps, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(n, 2) first and last multiples, on either side, that keep every rule."""
+    low, high = steps.low.clone(), steps.high.clone()
+    for rule in problem.rules:
+        person, side = (low <= high).nonzero(as_tuple=True)
+        own = x[person]
+
+        def keeps(rows: Tensor, own: Tensor = own, rule: BoundRule = rule) -> Tensor:
+            return rule.violation(own, rows) <= 0
+
+        low[person, side], high[person, side] = _where_true(
+            keeps, steps, own, low[person, side], high[person, side], flat=False
+        )
+    return low, high
+
+
+def _where_true(
+    holds: Callable[[Tensor], Tensor], steps: Steps, own: Tensor, low: Tensor, high: Tensor, flat: bool
+) -> tuple[Tensor, Tensor]:
+    """The part of low..high (m,) on which something holds that turns at most once there (flat: never); else (1, 0)."""
+    at_low = holds(steps.at(own, low))
+    at_high = at_low if flat else holds(steps.at(own, high))
+    a, b = low.clone(), high.clone()  # the turn lies between a, which is as at_low, and b
+    turns = at_low != at_high
+    while bool((open_ := turns & (b - a > 1)).any()):
+        middle = torch.floor((a + b) / 2)
+        same = holds(steps.at(own, middle)) == at_low
+        a, b = torch.where(open_ & same, middle, a), torch.where(open_ & ~same, middle, b)
+    first = torch.where(turns & at_high, b, low)
+    last = torch.where(turns & at_low, a, high)
+    none = ~at_low & ~at_high
+    return first.masked_fill(none, 1.0), last.masked_fill(none, 0.0)
