@@ -1,1 +1,94 @@
-"""Why a model answers as it does: the best simple function near a person, and how far to trust it."""
+"""Why a model answers as it does, person by person, and how far to trust the answer.
+
+One engine, `LocalApproximation`, finds the best simple function near a person; the named methods are presets of it:
+
+Gradient, SmoothGrad, CLime, IntegratedGradients, GradientTimesInput : for columns, by gradients or added noise.
+ExactShapley, KernelShap, Occlusion : for features kept or removed.
+LimeTable, LimeText, LimeImage : LIME, and lime_exact, lime_limit, lime_constants for what it tends to.
+check_stein, check_axioms : theorems as tests.
+disagreement, randomisation, manipulability, stability, pick : how far to trust attributions, and which to show.
+responsiveness, reasons : which features can turn the decision, and the principal reasons, checked against the plan.
+recommend : what to use for which goal.
+
+An attribution is no distance to the boundary, and no advice. For advice ask `turnabout.methods`.
+"""
+
+from turnabout.core import Attribution
+from turnabout.explain.axioms import AxiomReport, check_axioms
+from turnabout.explain.base import Explainer
+from turnabout.explain.disagreement import Disagreement, disagreement
+from turnabout.explain.engine import Affine, Alike, GradientMatching, LocalApproximation, SquaredError
+from turnabout.explain.gradients import DegenerateGradient, Gradient, GradientTimesInput, IntegratedGradients
+from turnabout.explain.kernel_shap import KernelShap
+from turnabout.explain.lime import Stability, stability
+from turnabout.explain.lime_image import LimeImage, top_segments
+from turnabout.explain.lime_table import LimeTable
+from turnabout.explain.lime_text import LimeText
+from turnabout.explain.lime_theory import lime_constants, lime_exact, lime_limit, lime_reference
+from turnabout.explain.manipulation import Manipulability, manipulability
+from turnabout.explain.noise import Add, Gaussian
+from turnabout.explain.occlusion import Occlusion
+from turnabout.explain.pick import Pick, pick
+from turnabout.explain.reasons import Reasons, reasons
+from turnabout.explain.recommend import Recommendation, recommend
+from turnabout.explain.responsiveness import Responsiveness, responsiveness
+from turnabout.explain.sanity import Randomisation, randomisation
+from turnabout.explain.score import Ridge, Score
+from turnabout.explain.shapley import ExactShapley
+from turnabout.explain.smooth import CLime, SmoothGrad
+from turnabout.explain.stein import SteinCheck, check_stein
+from turnabout.explain.superpixels import Felzenszwalb, Grid, Slic
+
+__all__ = [
+    "Add",
+    "Affine",
+    "Alike",
+    "Attribution",
+    "AxiomReport",
+    "CLime",
+    "DegenerateGradient",
+    "Disagreement",
+    "ExactShapley",
+    "Explainer",
+    "Felzenszwalb",
+    "Gaussian",
+    "Gradient",
+    "GradientMatching",
+    "GradientTimesInput",
+    "Grid",
+    "IntegratedGradients",
+    "KernelShap",
+    "LimeImage",
+    "LimeTable",
+    "LimeText",
+    "LocalApproximation",
+    "Manipulability",
+    "Occlusion",
+    "Pick",
+    "Randomisation",
+    "Reasons",
+    "Recommendation",
+    "Responsiveness",
+    "Ridge",
+    "Score",
+    "Slic",
+    "SmoothGrad",
+    "SquaredError",
+    "Stability",
+    "SteinCheck",
+    "check_axioms",
+    "check_stein",
+    "disagreement",
+    "lime_constants",
+    "lime_exact",
+    "lime_limit",
+    "lime_reference",
+    "manipulability",
+    "pick",
+    "randomisation",
+    "reasons",
+    "recommend",
+    "responsiveness",
+    "stability",
+    "top_segments",
+]
