@@ -1,0 +1,1 @@
+"""Parts of the benchmark on local explanations and the risks of recourse."""
