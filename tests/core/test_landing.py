@@ -150,6 +150,30 @@ def test_calibration_of_another_model(people, logistic):
         landing.Calibration(None, known.margins, known.probabilities)(people)
 
 
+def test_outcomes_go_by_label(people, logistic):
+    good = pd.Series(np.random.default_rng(1).random(len(people)) < chance(people), people.index)
+    known, shuffled = (landing.Calibration.of(logistic, people, g) for g in (good, good.sample(frac=1, random_state=0)))
+    np.testing.assert_array_equal(known.probabilities, shuffled.probabilities)
+    with pytest.raises(ta.TurnaboutError, match="indexed otherwise"):
+        landing.Calibration.of(logistic, people, good.reset_index(drop=True))
+
+
+def test_nearest_row_does_not_ask_twice(people):
+    # its own confidence of 0.7 must not come on top of the landing
+    from sklearn.ensemble import RandomForestClassifier
+
+    many = pd.concat([people] * 10, ignore_index=True)
+    many["income"] = many["income"] + np.tile([0.0, 40.0], 300)
+    good = np.random.default_rng(1).random(len(many)) < chance(many)
+    forest = RandomForestClassifier(50, min_samples_leaf=5, random_state=0).fit(many, good)
+    model = ta.models.wrap(forest, SCHEMA, threshold=0.5, background=many)
+    assert (model.probability(SCHEMA.encode(many)) > 0.85).any()
+    asked = landing.Probability(0.8)
+    answer = ta.methods.NearestRow().fit(ta.Problem(SCHEMA, model, background=many)).find(people, landing=asked)
+    assert answer.counts()["FOUND"] > 0 and answer.counts()["NOT_FOUND"] == 0
+    check(answer, model, asked, people)
+
+
 def test_out_of_reach_is_an_honest_answer(people, logistic):
     known = landing.Calibration(None, np.array([-1.0, 1.0]), np.array([0.1, 0.6]))
     method = ta.methods.LocalSearch.small().fit(problem_of(logistic, people))

@@ -159,12 +159,18 @@ def test_the_three_pools(pool, row):
 
 def test_confidence_as_a_margin():
     margin = torch.tensor([-3.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    method = NearestRow(confidence=0.7)
-    assert method._sure("log-odds", margin) == pytest.approx(math.log(7 / 3))
-    assert method._sure("probability", margin) == pytest.approx(0.2)
-    assert method._sure("score", margin) == pytest.approx(2.6)  # 0.4 of the way through 1, 2, 3, 4, 5
-    assert NearestRow(confidence=0.5)._sure("target", margin) == 1.0
-    assert NearestRow()._sure("score", margin[:1]) == 0.0
+    schema = Schema((Number("a", 0, 1),))
+    net = wrap(torch.nn.Linear(1, 1).double(), schema, output="logit")
+    assert NearestRow(confidence=0.7)._sure(net, margin) == pytest.approx(math.log(7 / 3))
+    strict = wrap(torch.nn.Linear(1, 1).double(), schema, threshold=0.6, output="logit")
+    assert NearestRow(confidence=0.7)._sure(strict, margin) == pytest.approx(math.log(7 / 3) - math.log(6 / 4))
+    assert NearestRow(confidence=0.7)._sure(strict.shifted(2.0), margin) == 0.0  # a yes asks for more already
+    chance = wrap(lambda table: table["a"], schema)
+    assert NearestRow(confidence=0.7)._sure(chance, margin) == pytest.approx(0.2)
+    amount = wrap(lambda table: table["a"], schema, target_range=(0.5, None))
+    assert NearestRow(confidence=0.7)._sure(amount, margin) == pytest.approx(2.6)  # 0.4 of the way through 1 to 5
+    assert NearestRow(confidence=0.5)._sure(amount, margin) == 1.0
+    assert NearestRow()._sure(amount, margin[:1]) == 0.0
 
 
 def test_a_mixture_copies_what_gains_most_for_its_cost():

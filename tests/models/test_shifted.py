@@ -82,6 +82,11 @@ def test_scores_without_probabilities_are_refused(rows):
     amount = ta.models.wrap(lambda table: table["a"].to_numpy(dtype=float), SCHEMA, target_range=(4, None))
     with pytest.raises(ta.TurnaboutError, match="decides by no probability"):
         amount.margin_at(0.5)
+    linear = ta.models.wrap(LogisticRegression().fit(rows, rows["a"] > rows["b"]), SCHEMA, background=rows)
+    assert linear.margin_at(1.0) == np.inf and linear.margin_at(0.0) == -np.inf
+    for odd in (1.5, -0.1, float("nan"), "half"):
+        with pytest.raises(ta.TurnaboutError, match="is no probability"):
+            linear.margin_at(odd)
 
 
 def test_one_column_is_compiled_too(rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -173,11 +174,22 @@ def _asked_by(problem: Problem, part: Recourse, asked: str) -> Recourse:
     if len(options):
         options["margin"] = problem.judge(problem.schema.table(options))
     why["reason"] = [f"{reason} ({asked})" for reason in why["reason"]]
-    for key in dict.fromkeys((person, option) for person, option, _ in steps.index):
-        states = part.states_of(*key).iloc[1:]
-        own = [(person, option) == key for person, option, _ in steps.index]
-        steps.loc[own, "margin"] = problem.judge(problem.schema.table(states.reset_index(drop=True)))
+    if len(steps):
+        steps["margin"] = problem.judge(problem.schema.table(_states(part)))
     return replace(part, options=options, why=why, steps=steps)
+
+
+def _states(part: Recourse) -> pd.DataFrame:
+    """The printed row after every step, in the order of `part.steps`."""
+    own = part.people[part.features]
+    places = part.people.index.get_indexer(part.steps.index.get_level_values("person"))
+    rows: list[dict[str, object]] = []
+    key: tuple[object, object] | None = None
+    for (person, option, _), place, becomes in zip(part.steps.index, places, part.steps["becomes"], strict=True):
+        before = rows[-1] if key == (person, option) else own.iloc[place].to_dict()
+        key = (person, option)
+        rows.append(before | json.loads(becomes))
+    return pd.DataFrame(rows)
 
 
 def _join(rest: Recourse, parts: list[Recourse], made_by: str, seconds: float) -> Recourse:

@@ -57,7 +57,14 @@ class Calibration:
         """Isotonic regression of outcomes on margins; use people the model was not trained on."""
         from sklearn.isotonic import IsotonicRegression
 
-        margins = model.judge(model.schema.table(as_frame(people)))
+        table = as_frame(people)
+        margins = model.judge(model.schema.table(table))
+        if isinstance(good, pd.Series) and not good.index.equals(table.index):
+            if good.index.has_duplicates or not table.index.isin(good.index).all():
+                raise MethodError(
+                    "the outcomes are indexed otherwise than the people.", hint="give one outcome for each label."
+                )
+            good = good.reindex(table.index)
         outcome = np.asarray(good)
         if outcome.shape != margins.shape or not np.isin(outcome, (0, 1)).all():
             raise MethodError(
@@ -140,9 +147,9 @@ class Landing(ABC):
     def demanding(self, model: Model, target: float) -> Model | None:
         """The decision maker who also asks for (1); None where nobody can be known to land there."""
         if isinstance(self.eta, Model):
-            if self.eta.scale != "probability" and target >= 1:
+            if target > 1 or (target == 1 and self.eta.scale != "probability"):
                 return None
-            return both(model, self.eta.shifted(self.eta.margin_at(max(target, 1e-12))))
+            return both(model, self.eta.shifted(max(-HUGE, self.eta.margin_at(max(target, 0.0)))))
         if isinstance(self.eta, Calibration):
             more = self.eta.margin_at(target)
             if self.eta.model not in (None, model):
@@ -152,7 +159,7 @@ class Landing(ABC):
                     else both(model, self.eta.model.shifted(more if np.isfinite(more) else -HUGE))
                 )
         else:
-            more = model.margin_at(max(target, 1e-12)) if target < 1 or model.scale == "probability" else np.inf
+            more = model.margin_at(max(target, 0.0)) if target <= 1 else np.inf
         return None if np.isinf(more) and more > 0 else model.shifted(max(0.0, more))
 
 
@@ -188,7 +195,8 @@ class Probability(Landing):
 class Mirror(Landing):
     """Everyone lands as far above an even chance as she stood below it: eta(x_new) >= 1 - eta(x).
 
-    With compliant people, recourse that lands there is risk neutral, for every subgroup.
+    With compliant people, and as far as eta is right, recourse that lands there does no harm to any subgroup, and is
+    risk neutral where everyone lands exactly there.
     """
 
     def targets(self, before: np.ndarray) -> np.ndarray:

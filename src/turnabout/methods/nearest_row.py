@@ -10,6 +10,7 @@ import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.errors import MethodError
+from turnabout.models import Model
 from turnabout.schema import Category, Feature, Schema
 from turnabout.typing import Tensor
 
@@ -137,15 +138,15 @@ class NearestRow(Method):
         if self.pool == "labels":
             assert labels is not None
             return labels
-        sure = (margin >= GUARD) & (margin >= self._sure(problem.model.scale, margin))
+        sure = (margin >= GUARD) & (margin >= self._sure(problem.model, margin))
         return sure & labels if self.pool == "both" and labels is not None else sure
 
-    def _sure(self, scale: str, margin: Tensor) -> float:
-        """The margin that stands for the confidence asked for."""
-        if scale == "log-odds":
+    def _sure(self, model: Model, margin: Tensor) -> float:
+        """The margin that stands for the confidence asked for; none, where a yes itself asks for more."""
+        if model.cut is not None:
+            return max(0.0, model.margin_at(self.confidence))
+        if model.scale == "log-odds":  # against the best of several other classes
             return math.log(self.confidence / (1 - self.confidence))
-        if scale == "probability":
-            return self.confidence - 0.5
         accepted = margin[margin >= GUARD].cpu().numpy()
         return float(np.quantile(accepted, 2 * self.confidence - 1)) if len(accepted) else 0.0
 

@@ -13,7 +13,7 @@ import torch
 
 from turnabout.errors import ModelError
 from turnabout.schema import Schema
-from turnabout.typing import Tensor
+from turnabout.typing import Tensor, is_number
 
 if TYPE_CHECKING:
     from turnabout.models.forest import Forest
@@ -189,6 +189,11 @@ class Model:
         return self._judge.scale
 
     @property
+    def cut(self) -> float | None:
+        """The least P(yes) that is a yes; None where the margin does not follow from P(yes)."""
+        return self._judge.cut
+
+    @property
     def noise(self) -> float:
         """Size of the floating-point noise in the margins: 1e-12, or 1e-6 where the original computes in float32."""
         return self._judge.noise
@@ -210,14 +215,18 @@ class Model:
 
     def margin_at(self, probability: float) -> float:
         """The margin of a row to which the model gives this P(yes); refuses models without probabilities."""
-        cut = self._judge.cut
+        cut = self.cut
         if cut is None or self.scale not in ("log-odds", "probability"):
             raise ModelError(
                 f"{self!r} decides by no probability.",
                 hint="wrap a model with predict_proba, or a function from a table to P(yes).",
             )
+        if not (is_number(probability) and 0 <= probability <= 1):
+            raise ModelError(f"{probability!r} is no probability.", hint="use a number from 0 to 1.")
         if self.scale == "probability":
             return probability - cut
+        if probability in (0, 1):
+            return math.inf if probability else -math.inf
         return math.log(probability / (1 - probability)) - math.log(cut / (1 - cut))
 
     def probability(self, x: Tensor) -> Tensor:
