@@ -48,10 +48,11 @@ def test_plans_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
     assert (tmp_path / "ada.png").is_file() and (tmp_path / "pictures" / "plan-Ada-0.png").is_file()
 
 
-def test_training_page_runs_and_prints_what_it_says():
+@pytest.mark.parametrize("page", ["training", "risk", "explaining"])
+def test_page_runs_and_prints_what_it_says(page):
     scope: dict = {}
     heard = ""
-    text = (PAGE.parent / "training.md").read_text(encoding="utf-8")
+    text = (PAGE.parent / f"{page}.md").read_text(encoding="utf-8")
     for language, block in re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL):
         if language == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:

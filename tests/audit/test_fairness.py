@@ -138,6 +138,22 @@ def test_written_and_tidy(case):
     assert line["difference"] == pytest.approx(-0.05) and pd.isna(line["difference_low"])
 
 
+def test_labels_by_person_in_a_mapping(case):
+    labels = dict(zip("fedcba", "yxyxyx", strict=True))
+    x, y = fairness_of_recourse(*case, labels, noise=None).groups
+    assert (x.name, x.people, y.people) == ("group = x", 3, 3)
+    assert x == fairness_of_recourse(*case, ["x", "y"] * 3, noise=None).groups[0]
+
+
+def test_labels_with_the_same_text_are_not_confused(case):
+    report = fairness_of_recourse(*case, [1, "1"] * 3, noise=None)
+    assert len(report.to_frame()["group"].unique()) == 3
+    with pytest.raises(AuditError, match="two have the same text"):
+        report.to_dict()
+    towns = pd.DataFrame({"town": ["1"] * 6, "street": ["1"] * 6}, index=list("abcdef"))
+    assert len(fairness_of_recourse(*case, towns, noise=None).to_dict()["groups"]) == 2  # of two attributes
+
+
 def test_german_by_age():
     from sklearn.compose import make_column_transformer
     from sklearn.linear_model import LogisticRegression
@@ -230,8 +246,34 @@ def test_p_is_near_that_of_welch_for_many_people_and_does_not_depend_on_the_side
     assert Contrast.of(first, second, False, seed=1).p != there
     few, many = rng.gamma(2, 1, 40), rng.gamma(2, 1.4, 9000)  # a part of the many is shuffled
     assert Contrast.of(few, many, False).p == Contrast.of(many, few, False).p < 0.05
-    enough = Contrast.of(many[:4000], many[4000:] + 0.1, False).p
-    assert enough == pytest.approx(ttest_ind(many[:4000], many[4000:] + 0.1, equal_var=False).pvalue)
+    enough = Contrast.of(many[:4000], many[4000:] + 0.05, False).p
+    assert enough == pytest.approx(ttest_ind(many[:4000], many[4000:] + 0.05, equal_var=False).pvalue, abs=0.01)
+
+
+def test_p_of_two_sides_of_equal_size_does_not_depend_on_which_is_first():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        first, second = rng.lognormal(size=20), 1.8 * rng.lognormal(size=20)
+        assert Contrast.of(first, second, False).p == Contrast.of(second, first, False).p
+
+
+def test_p_of_skewed_costs_of_many_people_is_no_smaller_than_chance(monkeypatch):
+    # equal log-normal costs, 1,000 people against 9,000: Welch's p falls to 0.01 in 4 % of cases
+    monkeypatch.setattr("turnabout.audit.contrasts.SHUFFLES", 199)
+    rng = np.random.default_rng(0)
+    costs = (rng.lognormal(0, 2.0, 10_000) for _ in range(600))
+    found = np.array([Contrast.of(row[:1000], row[1000:], False).p for row in costs])
+    assert (found <= 0.01).mean() <= 0.0222 and (found <= 0.05).mean() <= 0.0767  # and three deviations
+
+
+def test_only_a_part_of_very_many_people_is_shuffled(monkeypatch):
+    monkeypatch.setattr("turnabout.audit.contrasts.SHUFFLES", 199)
+    sizes = []
+    monkeypatch.setattr("turnabout.audit.contrasts._shuffled", lambda side, pooled, rng: sizes.append(len(pooled)))
+    rng = np.random.default_rng(0)
+    for first, second in ((9000, 30_000), (100, 30_000), (300, 400)):
+        Contrast.of(rng.normal(size=first), rng.normal(1.0, size=second), False)
+    assert sizes == [10_000, 10_000, 700]
 
 
 def test_holm_by_hand():
@@ -295,6 +337,10 @@ def test_family_wise_error(monkeypatch):
         ([None] * 6, "'a' belongs to no group"),
         (None, "gives no label per person"),
         ("sex", "gives no label per person"),
+        (5, "gives no label per person"),
+        ({"x", "y"}, "gives no label per person"),
+        ([["x"]] * 6, "cannot be told apart"),
+        ({"a": "x"}, "'b' has no group label"),
         (np.zeros((6, 2)), "groups have the shape"),
         (pd.DataFrame(index=list("abcdef")), "has no columns"),
         (pd.DataFrame([[1, 2]] * 6, columns=["s", "s"], index=list("abcdef")), "share a name"),
@@ -328,7 +374,7 @@ def test_parameters_that_make_no_sense(case):
         (lambda: fairness_of_recourse(SCHEMA, answer, groups), "Schema is not a Problem"),
         (lambda: fairness_of_recourse(problem, Raise().fit(problem).find(table([], [])), []), "about nobody"),
     ]:
-        with pytest.raises(AuditError, match=text):
+        with pytest.raises(ta.TurnaboutError, match=text):
             call()
     renamed = ta.Schema((ta.Number("wage", low=0, high=100, step=1),))
     strange = ta.Problem(renamed, linear((0.06,), schema=renamed))

@@ -71,6 +71,37 @@ def test_nobody_found(case):
     assert report.threats[0].kept.value is None and str(report) == "nobody has an option that could be lost"
 
 
+class Less(ta.Method):
+    """Propose that everyone pays all debt, and earns so much more."""
+
+    def _search(self, x):
+        x_new = x.clone()
+        x_new[:, 0], x_new[:, 1] = (x_new[:, 0] + 0.5).clamp(max=1), 0.0
+        return ta.Proposal(x_new.unsqueeze(1))
+
+
+def test_a_report_on_other_options_of_the_same_people_is_refused(case):
+    problem, answer, *_ = case
+    both = answer.people.loc[answer.options.index.get_level_values("person")]
+    mine, other = (method.fit(problem).find(both) for method in (Raise(by=40.0), Less()))
+    assert mine.options.index.equals(other.options.index) and not mine.options.equals(other.options)
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"income": rng.integers(0, 101, 200), "debt": rng.integers(0, 51, 200)})
+    labels = rng.random(200) < 1 / (1 + np.exp(-(people["income"] - 50) / 10))
+    report = after_retraining(problem, other, LogisticRegression(), people, labels, retrain=Bootstrap(2))
+    assert lasting(problem, other, noise=None, retrained=[report]).options == len(both)
+    again = ta.Recourse.from_json(other.to_json())
+    assert lasting(problem, again, noise=None, retrained=[report]).options == len(both)
+    with pytest.raises(AuditError, match="no report on this answer"):
+        lasting(problem, mine, noise=None, retrained=[report])
+
+
+def test_groups_with_the_same_text(case):
+    problem, answer, *_ = case
+    with pytest.raises(AuditError, match="two have the same text"):
+        lasting(problem, answer, [1, "1"] * 30, noise=NOISE).to_dict()
+
+
 def test_errors_say_what_to_do(case):
     problem, answer, reports, groups = case
     other = Raise(by=40.0).fit(problem).find(answer.people.iloc[:20])
@@ -86,5 +117,5 @@ def test_errors_say_what_to_do(case):
     ]:
         with pytest.raises(ta.TurnaboutError, match=text):
             call()
-    with pytest.raises(AuditError, match="seed=None"):
+    with pytest.raises(ta.TurnaboutError, match="seed=None"):
         lasting(problem, answer, seed=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from hand import SCHEMA, Raise, linear, table
@@ -40,6 +41,16 @@ def test_groups_by_index_or_by_place(answer):
     assert by_index["y"].refused.value == 0.0 and by_index["y"].everyone.value == pytest.approx(1 / 3)
 
 
+def test_groups_by_mapping_are_by_person(answer):
+    labels = {"f": "y", "e": "y", "d": "x", "c": "x", "b": "x", "a": "y"}
+    assert recourse_rates(answer, labels).by_group == recourse_rates(answer, pd.Series(labels)).by_group
+
+
+def test_labels_that_cannot_be_ordered_are_groups_all_the_same(answer):
+    by_group = recourse_rates(answer, [(1, "x"), ("x", 1)] * 3).by_group
+    assert {label: rates.everyone.n for label, rates in by_group.items()} == {(1, "x"): 3, ("x", 1): 3}
+
+
 def test_empty_group_is_unknown(answer):
     labels = pd.Categorical(["x"] * 6, categories=["x", "nobody"])
     empty = recourse_rates(answer, pd.Series(labels, index=answer.people.index)).by_group["nobody"]
@@ -74,6 +85,12 @@ def test_share_of_draws_keeps_an_interval_over_people():
         (["x", None] * 3, "'b' belongs to no group"),
         (pd.Series(["x"], index=["a"]), "has no group label"),
         (pd.Series(["x", "y"], index=["a", "a"]), "two group labels share"),
+        ({"a": "x", "b": "y"}, "'c' has no group label"),
+        ("abcdef", "gives no label per person"),
+        (6, "gives no label per person"),
+        (pd.DataFrame({"sex": ["x"] * 6}), "gives no label per person"),
+        ([{}] * 6, "cannot be told apart"),
+        (np.zeros((6, 2)), "groups have the shape"),
     ],
 )
 def test_labels_that_do_not_fit(answer, groups, text):

@@ -12,12 +12,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import turnabout as ta
 from turnabout.actions import Box
 from turnabout.audit.rates import Rate
+from turnabout.audit.refit import Refit
 from turnabout.audit.retrain import _over_models, after_retraining
 from turnabout.audit.training_sets import Bootstrap, Dropped, Jittered, LeaveOut, Newer, Retrain, Shift
 from turnabout.audit.validity import validity_of_counts
@@ -62,15 +64,61 @@ def retrained(case, **changes):
 def test_leave_one_out_by_hand(case):
     # without 30 one class is left: passed over. Without 42 the cut is 50; without 50 or 60 it stays 42: 2 of 3.
     report = retrained(case, retrain=LeaveOut(models=None), groups=["x", "y", "x", "y"])
-    assert (report.models, report.single_class, report.complete) == (3, 1, True)
+    assert (report.models, report.single_class, report.complete) == (3, 1, False)
     assert report.options["accepts"].tolist() == [2, 2]
-    assert (report.options[["share", "credible_low", "exact_low"]] == 2 / 3).all(axis=None)
+    assert (report.options["share"] == 2 / 3).all() and (report.options["credible_low"] < 2 / 3).all()
     assert not report.options["robust"].any() and report.robust == Rate.of(0, 2)
     assert report.kept.value == pytest.approx(2 / 3) and report.kept.n == 2
-    assert (report.over_models.low, report.over_models.high) == (report.over_models.value,) * 2
+    assert report.over_models.low < 2 / 3 < report.over_models.high  # one set is missing
     assert report.by_group["x"].n == 1 and report.by_group["x"].value == pytest.approx(2 / 3)
     assert report.reproduced.value == 1.0
-    assert retrained(case, retrain=LeaveOut(models=None), validity=0.6).options["robust"].all()
+
+
+# one more refused: each person can leave, and without 42 the cut is 50
+MORE = {"people": table([20, 30, 42, 50, 60], 0), "labels": np.array([False, False, True, True, True])}
+
+
+def test_all_sets_there_are(case):
+    report = retrained(case, retrain=LeaveOut(models=None), **MORE)
+    assert (report.models, report.single_class, report.complete) == (5, 0, True)
+    assert (report.options[["share", "credible_low", "exact_low"]] == 0.8).all(axis=None)
+    assert (report.over_models.low, report.over_models.high) == (report.over_models.value,) * 2
+    assert "all there are" in str(report) and not report.options["robust"].any()
+    assert retrained(case, retrain=LeaveOut(models=None), validity=0.7, **MORE).options["robust"].all()
+    assert retrained(case, retrain=LeaveOut(models=5), **MORE).complete
+    assert not retrained(case, retrain=LeaveOut(models=4), **MORE).complete
+
+
+class Undecided(FirstYes):
+    """Adds to its cut by chance."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit(self, people, labels):
+        super().fit(people, labels)
+        self.cut_ += np.random.default_rng(self.random_state).integers(0, 2)
+        return self
+
+
+@pytest.mark.parametrize("retrain", [LeaveOut(models=None), Newer(*MORE.values())], ids=["leave out", "newer"])
+def test_random_training_is_never_complete(case, retrain):
+    for estimator in (Undecided(), make_pipeline("passthrough", Undecided())):
+        loose = retrained(case, retrain=retrain, estimator=estimator, **MORE)
+        assert not loose.complete and "all there are" not in str(loose)
+        if loose.models == 1:  # of how many others would say the same, one model tells nothing
+            assert (loose.over_models.low, loose.over_models.high) == (None, None)
+        else:
+            assert loose.over_models.low < loose.over_models.value <= loose.over_models.high
+    fixed = retrained(case, retrain=retrain, estimator=make_pipeline("passthrough", Undecided(random_state=3)), **MORE)
+    assert fixed.complete
+
+
+@pytest.mark.parametrize(("shuffle", "is_random"), [(True, True), (False, False)])
+def test_a_splitter_may_be_random_too(case, shuffle, is_random):
+    parts = StratifiedKFold(3, shuffle=shuffle)
+    estimator = GridSearchCV(LogisticRegression(random_state=0), {"C": [1.0]}, cv=parts)
+    assert Refit(case[0], estimator, lambda fitted: fitted).is_random is is_random
 
 
 def test_bootstrap_finds_the_chance_that_a_row_is_drawn(case):
@@ -126,7 +174,7 @@ def test_progress_and_words(case):
     )
     assert list(report.to_frame().columns[:2]) == ["person", "option"]
     single = str(retrained(case, retrain=LeaveOut(models=None)))
-    assert "1 samples of a single class were passed over" in single and "all there are" in single
+    assert "1 samples of a single class were passed over" in single and "all there are" not in single
 
 
 def test_nobody_found(case):
@@ -163,6 +211,21 @@ def test_beta_bernoulli_by_hand():
     assert (known["exact_low"] < known["credible_low"]).all()  # Beta(k, m - k + 1) lies below Beta(k + 1, m - k + 1)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((0,), "models=0"),
+        ((2.5,), "models=2.5"),
+        ((3, 1.5), "validity=1.5"),
+        ((3, 0.9, (0, 1)), "no Beta prior"),
+        ((3, 0.9, (1, 1), 95), "confidence=95"),
+    ],
+)
+def test_counts_that_make_no_sense(arguments, text):
+    with pytest.raises(ta.TurnaboutError, match=text):
+        validity_of_counts(*arguments)
+
+
 def test_bounds_hold_as_often_as_they_say():
     rng = np.random.default_rng(0)
     known = validity_of_counts(30)
@@ -176,10 +239,17 @@ def test_bounds_hold_as_often_as_they_say():
 
 def test_interval_over_models_covers():
     rng = np.random.default_rng(1)
-    reports = [_over_models(rng.beta(8, 4, 30), False, 0.95) for _ in range(1000)]
-    assert 0.93 <= np.mean([r.low <= 8 / 12 <= r.high for r in reports]) <= 0.97
+    piled_up = [
+        (lambda: rng.beta(8, 4, 30), 8 / 12),
+        (lambda: rng.beta(20, 1, 30), 20 / 21),
+        (lambda: rng.binomial(5, rng.beta(40, 1, 30)) / 5, 40 / 41),  # five people before thirty models
+        (lambda: (rng.random(100) < 0.97) * 1.0, 0.97),  # one person: Student's interval covers 84 %
+    ]
+    for draw, truth in piled_up:
+        reports = [_over_models(draw(), False, 0.95) for _ in range(1000)]
+        assert 0.92 <= np.mean([r.low <= truth <= r.high for r in reports]) <= 0.985
     agreed = _over_models(np.ones(30), False, 0.95)  # thirty that agree are no proof of all
-    assert agreed.value == 1.0 and agreed.low == pytest.approx(0.025 ** (1 / 30)) and agreed.high == 1.0
+    assert agreed.value == 1.0 and 0.85 < agreed.low < 0.9 and agreed.high == 1.0
 
 
 def test_interval_over_people_covers_at_least():
@@ -227,7 +297,8 @@ def test_forests_without_a_random_state_repeat_by_the_seed(german):
     data = german[0]
     estimator = make_pipeline(german[1][0], RandomForestClassifier(n_estimators=5))
     rows = data.people.iloc[:150], data.accepted.iloc[:150]
-    problem = ta.Problem(data.schema, ta.models.wrap(estimator.fit(*rows), data.schema))
+    fitted = make_pipeline(german[1][0], RandomForestClassifier(n_estimators=5, random_state=0)).fit(*rows)
+    problem = ta.Problem(data.schema, ta.models.wrap(fitted, data.schema))
     answer = (
         ta.methods.LocalSearch()
         .fit(ta.Problem(data.schema, problem.model, background=rows[0]))

@@ -90,8 +90,6 @@ def test_interval_covers_where_nothing_is_planted():
         flattered.append((worst.searched, worst.value.value))
         worst = _measured(cost, atoms, masks, "cost", False, depth=2, least=30, seed=seed, confidence=0.95)
         means.append(worst.value.low <= 3.0 <= worst.value.high)
-    again = worst_of(cost, people, what="cost", bins=3, least=30, seed=999)
-    assert again == worst
     assert np.mean(shares) >= 0.94  # exact interval: at least 95 %, less chance
     assert 0.93 <= np.mean(means) <= 0.97
     searched, measured = np.mean(flattered, axis=0)
@@ -124,6 +122,33 @@ def test_same_seed_same_subgroup(case):
     problem, answer, side = case
     one, two = (worst_subgroup(problem, answer, side, seed=5) for _ in range(2))
     assert one == two
+
+
+def test_the_order_of_people_does_not_matter():
+    rng = np.random.default_rng(5)
+    people = attributes(600, rng).set_axis([f"p{i}" for i in range(600)])
+    values = rng.random(600)  # nothing is planted: whatever is found hangs on the halves
+    mixed = rng.permutation(600)
+    for seed in range(3):
+        assert worst_of(values, people, seed=seed) == worst_of(values[mixed], people.iloc[mixed], seed=seed)
+    assert worst_of(values, people, seed=0) != worst_of(values, people, seed=1)
+
+
+def test_columns_named_by_numbers():
+    rng = np.random.default_rng(6)
+    people = pd.DataFrame({0: rng.normal(size=400), 1: rng.choice(["a", "b"], 400)})
+    worst = worst_of((people[1] == "b") * 1.0, people, depth=1)
+    assert worst.name == "1 = b" and worst.is_worse is None and worst.holds(people).sum() == worst.people
+    assert worst.to_dict()["conditions"][0]["column"] == "1"
+
+
+def test_a_depth_beyond_all_conditions_ends():
+    rng = np.random.default_rng(7)
+    wide = pd.DataFrame({f"b{i}": rng.random(300) < 0.5 for i in range(25)})
+    with pytest.raises(AuditError, match="depth=50 makes too many subgroups of 50 conditions"):
+        worst_of(rng.random(300), wide, depth=50, least=2)
+    two = worst_of(rng.random(300), wide.iloc[:, :2], depth=10**12, least=2)
+    assert two.looked == 8  # 2 + 2 alone, 2 * 2 crossed
 
 
 def test_no_subgroup_is_an_answer(case):
@@ -194,10 +219,17 @@ def test_errors_say_what_to_do(case):
         (lambda: worst_subgroup(problem, answer, side, seed=0.5), "seed=0.5"),
         (lambda: worst_subgroup(problem, answer, side, confidence=1.0), "confidence=1.0"),
         (lambda: worst_of(values[1:], frame), "199 numbers for the 200 rows"),
+        (lambda: worst_subgroup(problem, answer, 5), "columns=5 names no columns"),
+        (lambda: worst_of([0.5, 0.5], [["a"], ["b"]]), "table is a list"),
+        (lambda: worst_of(["a"] * 200, frame), "values hold what is no number"),
+        (lambda: worst_of(np.full(200, np.inf), frame), "values hold what is no number"),
+        (lambda: worst_of(np.full(200, 3.0), frame, is_share=True), "values are no shares"),
+        (lambda: worst_of(values, pd.DataFrame({"a": [[1]] * 200})), "column 'a' holds values that are no levels"),
+        (lambda: worst_of(values, pd.DataFrame(np.zeros((200, 2)), columns=["a", "a"])), "two columns"),
         (lambda: worst_of(np.zeros(400), pd.DataFrame({"name": [f"n{i}" for i in range(400)]})), "400 different lev"),
         (lambda: Condition("age", "is", 3).holds(frame), "no column 'age'"),
     ]:
-        with pytest.raises(AuditError, match=text):
+        with pytest.raises(ta.TurnaboutError, match=text):
             call()
     wide = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 40)))
     with pytest.raises(AuditError, match="depth=6 makes too many subgroups"):

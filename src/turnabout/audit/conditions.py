@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from turnabout.core import Recourse
 from turnabout.errors import AuditError
 from turnabout.typing import Json
 
@@ -19,7 +20,7 @@ MOST_LEVELS = 200  # of one column; more are names or free text
 class Condition:
     """One condition on one column: is a level, at most or above a number, or missing."""
 
-    column: str
+    column: Hashable
     kind: Literal["is", "at most", "above", "missing"]
     value: Hashable | None = None
 
@@ -45,7 +46,7 @@ class Condition:
     def to_dict(self) -> Json:
         """Plain values for JSON; a level that is no number by its text."""
         plain = self.value if self.value is None or isinstance(self.value, (int, float, str)) else str(self.value)
-        return {"column": self.column, "kind": self.kind, "value": plain}
+        return {"column": str(self.column), "kind": self.kind, "value": plain}
 
 
 def conditions(table: pd.DataFrame, bins: int) -> list[Condition]:
@@ -59,18 +60,29 @@ def conditions(table: pd.DataFrame, bins: int) -> list[Condition]:
         present = column.dropna()
         if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
             for cut in _cuts(present, bins):
-                out += [Condition(str(name), "at most", cut), Condition(str(name), "above", cut)]
+                out += [Condition(name, "at most", cut), Condition(name, "above", cut)]
         else:
-            levels = sorted(present.unique().tolist(), key=str)
+            levels = _levels(present)
             if len(levels) > MOST_LEVELS:
                 raise AuditError(
                     f"column '{name}' has {len(levels)} different levels, more than {MOST_LEVELS}.",
                     hint="leave it out, or join its levels into a few.",
                 )
-            out += [Condition(str(name), "is", level) for level in levels] if len(levels) > 1 else []
+            out += [Condition(name, "is", level) for level in levels] if len(levels) > 1 else []
         if 0 < len(present) < len(column):
-            out.append(Condition(str(name), "missing"))
+            out.append(Condition(name, "missing"))
     return out
+
+
+def _levels(present: pd.Series) -> list[Hashable]:
+    """In an order that does not depend on that of the rows."""
+    try:
+        return sorted(present.unique().tolist(), key=lambda level: (str(level), str(type(level))))
+    except TypeError:
+        raise AuditError(
+            f"column '{present.name}' holds values that are no levels, such as {present.iloc[0]!r}.",
+            hint="leave it out, or make text or numbers of it.",
+        ) from None
 
 
 def _cuts(numbers: pd.Series, bins: int) -> list[float]:
@@ -82,3 +94,30 @@ def _cuts(numbers: pd.Series, bins: int) -> list[float]:
     shares = np.arange(1, bins) / bins
     cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
     return [float(cut) for cut in cuts if cut < values.max()]
+
+
+def columns_of(answer: Recourse, columns: Any) -> pd.DataFrame:
+    """The columns that conditions are made of, in the people's order: some of the people's, or a table beside them."""
+    if columns is None:
+        return answer.people[answer.features]
+    if isinstance(columns, pd.Series):
+        columns = columns.to_frame("group" if columns.name is None else columns.name)
+    if isinstance(columns, pd.DataFrame):
+        if not columns.columns.is_unique or not columns.index.is_unique:
+            raise AuditError("columns= has a name or an index label twice.", hint="give one row per person.")
+        if len(absent := answer.people.index.difference(columns.index)):
+            raise AuditError(
+                f"person {absent.tolist()[0]!r} has no row in columns=.", hint="index the table as the people are."
+            )
+        return columns.loc[answer.people.index]
+    if not isinstance(columns, Iterable):
+        raise AuditError(f"columns={columns!r} names no columns.", hint="give a list of names, or a table.")
+    names = [columns] if isinstance(columns, str) else list(columns)
+    if not names:
+        raise AuditError("no columns are named to make subgroups of.", hint="name some, or leave columns= out.")
+    if strange := [name for name in names if name not in answer.people]:
+        raise AuditError(
+            f"the people have no column {strange[0]!r}.",
+            hint=f"name some of {', '.join(map(str, answer.people.columns))}, or pass a table of attributes.",
+        )
+    return answer.people[names]

@@ -15,7 +15,8 @@ from turnabout.typing import Json
 
 CLEAR = 0.2  # a difference with a larger p is chance at any level in use
 SHUFFLES = 4999
-MANY = 1000  # people on each side from which on Welch's p needs no shuffles
+MANY = 5000  # people of the smaller side who are shuffled, and half of all
+FEW = 1000  # people up to whom whole permutations cost less than drawing one side
 CELLS = 1 << 20  # shuffled at a time
 
 
@@ -73,9 +74,11 @@ class Contrast:
     """A difference with its interval, and p: how often people shuffled between the two sides differ as much.
 
     The interval tells how large the difference is, p whether it matters at all on which side a person stands. "As much"
-    is by the difference of shares, and by Welch's statistic for means. p assumes nothing about how costs are
-    distributed, so that it can be held against the small levels that many groups ask for, at which Welch's interval is
-    too narrow for skewed costs. Near the edge the two may disagree. p is None where a side is empty.
+    is by the difference of shares, and by Welch's statistic for means. Held against a level of up to 0.2, p assumes
+    nothing about how costs are distributed, so that it serves for the small levels that many groups ask for, at which
+    Welch's interval is too narrow for skewed costs. Near the edge the two may disagree. Above 0.2, p of means is
+    Welch's approximation. Of more than 10,000 people a random part is shuffled, which costs power and not validity. p
+    is None where a side is empty.
     """
 
     difference: Difference | MeanDifference
@@ -125,10 +128,10 @@ def _welch(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
 
 
 def _p(first: np.ndarray, second: np.ndarray, seed: int) -> float | None:
-    """Exact for zeros and ones. Otherwise by random shuffles, except where Welch's p will do.
+    """Exact for zeros and ones. Otherwise by random shuffles, unless Welch's p is clearly not small.
 
-    It will do where it is clearly not small, and where each side has many people. Shuffled are at most twice that many:
-    of a larger other side a random part is taken, which costs power and not validity.
+    To return Welch's there can turn a small p into a large one, never the other way round: at levels up to CLEAR the
+    test stays valid.
     """
     from scipy.special import stdtr
 
@@ -140,13 +143,17 @@ def _p(first: np.ndarray, second: np.ndarray, seed: int) -> float | None:
     error, freedom = _welch(first, second)
     if error:
         rough = 2.0 * float(stdtr(freedom, -abs(float(first.mean() - second.mean())) / error))
-        if rough > CLEAR or min(len(first), len(second)) >= MANY:
+        if rough > CLEAR:
             return rough
-    small, large = sorted((np.sort(first), np.sort(second)), key=len)  # the same shuffles, whichever side comes first
+    sides = (np.sort(first), np.sort(second))
+    small, large = sorted(sides, key=lambda side: (len(side), side.tolist()))  # whichever of the two comes first
     rng = np.random.default_rng(seed)
-    if len(large) > 2 * MANY - len(small):
-        large = rng.choice(large, 2 * MANY - len(small), replace=False)
-    return _shuffled(small, np.concatenate([small, large]), rng)
+    small = _part(small, MANY, rng)
+    return _shuffled(small, np.concatenate([small, _part(large, 2 * MANY - len(small), rng)]), rng)
+
+
+def _part(side: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    return side if len(side) <= most else rng.choice(side, most, replace=False)
 
 
 def _fisher(hits: int, size: int, all_hits: int, n: int) -> float:
@@ -169,9 +176,16 @@ def _shuffled(side: np.ndarray, pooled: np.ndarray, rng: np.random.Generator) ->
     observed = _statistic(side[None] - pooled.mean(), centred)[0]
     as_large, rows = 0, max(1, CELLS // n)
     for start in range(0, SHUFFLES, rows):
-        mixed = rng.permuted(np.broadcast_to(centred, (min(rows, SHUFFLES - start), n)), axis=1)[:, :size]
+        mixed = _sides(centred, size, min(rows, SHUFFLES - start), rng)
         as_large += int((_statistic(mixed, centred) >= observed * (1.0 - 1e-9)).sum())
     return (1 + as_large) / (1 + SHUFFLES)
+
+
+def _sides(pooled: np.ndarray, size: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """(n,) -> (count, size) random sides, each drawn without replacement."""
+    if len(pooled) <= FEW:
+        return rng.permuted(np.broadcast_to(pooled, (count, len(pooled))), axis=1)[:, :size]
+    return np.stack([rng.choice(pooled, size, replace=False, shuffle=False) for _ in range(count)])
 
 
 def _statistic(side: np.ndarray, centred: np.ndarray) -> np.ndarray:

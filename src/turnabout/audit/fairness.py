@@ -12,19 +12,10 @@ import pandas as pd
 from turnabout.audit.burden import Burden, Dominance, dominance
 from turnabout.audit.contrasts import Contrast, holm
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.grouping import Group, named_groups
-from turnabout.audit.outcomes import (
-    MEASURES,
-    SHARES,
-    SLIPS,
-    Measure,
-    Noise,
-    Outcomes,
-    check_count,
-    check_share,
-    outcomes,
-)
+from turnabout.audit.grouping import Group, named_groups, texts_of
+from turnabout.audit.outcomes import MEASURES, SHARES, SLIPS, Measure, Noise, Outcomes, check_share, outcomes
 from turnabout.audit.rates import Rate
+from turnabout.audit.reach import check_whole
 from turnabout.core import Problem, Recourse
 from turnabout.typing import Json
 
@@ -156,7 +147,8 @@ class Fairness:
         return "\n".join([*lines, note])
 
     def to_dict(self) -> Json:
-        """Plain values for JSON."""
+        """Plain values for JSON; refused where two groups of one attribute have the same text."""
+        texts_of(group.name for group in self.groups)
         groups = [group.to_dict() for group in self.groups]
         return {
             "everyone": self.everyone.to_dict(),
@@ -198,7 +190,7 @@ def fairness_of_recourse(
 
     Shares have exact (Clopper-Pearson) intervals, which cover with at least the confidence; means have Student's;
     differences of shares Newcombe's, of means Welch's. Which differences survive is decided by shuffling people between
-    a group and everyone else, tested together. The groups need not be known to the model.
+    a group and everyone else, tested together: see `Contrast`. The groups need not be known to the model.
 
     Cost, effort and robustness speak of those who have an option alone. A group in which only the easy cases have one
     looks cheap: read them beside the availability, or read the burden and the dominance, which count everyone refused.
@@ -207,8 +199,9 @@ def fairness_of_recourse(
     Parameters
     ----------
     answer : to this problem, of any method.
-    groups : one label per person: a Series with the people's index, values in the people's order, or a DataFrame of
-        several attributes. Levels of a categorical to which nobody belongs are groups about which nothing is known.
+    groups : one label per person: a Series with the people's index, a mapping from people to labels, values in the
+        people's order, or a DataFrame of several attributes. Levels of a categorical to which nobody belongs are groups
+        about which nothing is known.
     crossed : up to how many attributes of a DataFrame are crossed; combinations that nobody has are left out.
     noise : slips in execution, for robustness; None leaves it out.
     confidence : of each interval; differences are tested together at one minus it (Holm, 1979).
@@ -219,7 +212,7 @@ def fairness_of_recourse(
     recourse in linear classification. Holm (1979), A simple sequentially rejective multiple test procedure.
     """
     check_share("confidence", confidence)
-    check_count("crossed", crossed, 1)
+    check_whole("crossed", crossed, 1, "use 1, or 2 for pairs of attributes.")
     told = outcomes(problem, answer, noise, seed)
     everyone = Group((), (), np.ones(len(answer.people), dtype=bool))
     named = list(named_groups(groups, answer.people.index, crossed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -27,16 +27,10 @@ class Group:
 
 def named_groups(groups: Any, index: pd.Index, crossed: int) -> Iterator[Group]:
     """Each group of each attribute, then of crossed ones."""
-    if groups is None or isinstance(groups, str):
+    if groups is None:
         raise AuditError(
-            f"groups={groups!r} gives no label per person.", hint="pass people['sex'], or a table of several columns."
+            "groups=None gives no label per person.", hint="pass people['sex'], or a table of several columns."
         )
-    if isinstance(groups, np.ndarray) and groups.ndim != 1:
-        raise AuditError(
-            f"groups have the shape {groups.shape}.", hint="give one label per person, or a DataFrame of attributes."
-        )
-    if isinstance(groups, pd.Categorical) and len(groups) == len(index):
-        groups = pd.Series(groups, index=index)  # so that levels without people are known
     if not isinstance(groups, pd.DataFrame):
         name = getattr(groups, "name", None)
         groups = {"group" if name is None else str(name): groups}
@@ -64,3 +58,15 @@ def _crossed(names: tuple[str, ...], parts: list[dict[Hashable, np.ndarray]]) ->
     for row in np.unique(codes, axis=0):
         label = tuple(column[code] for column, code in zip(labels, row, strict=True))
         yield Group(names, label, (codes == row).all(1))
+
+
+def texts_of(groups: Iterable[Hashable]) -> list[str]:
+    """The text of each label, for JSON; refused where two labels have the same."""
+    labels = list(groups)
+    texts = [str(label) for label in labels]
+    if len(set(texts)) < len(texts):
+        raise AuditError(
+            f"of the groups {labels} two have the same text, and could not be told apart.",
+            hint="give the groups names that differ as text, or use to_frame().",
+        )
+    return texts

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.disparity import Difference
-from turnabout.audit.outcomes import SLIPS, Noise, check_share, first_options, outcomes
+from turnabout.audit.grouping import texts_of
+from turnabout.audit.outcomes import SLIPS, Noise, check_share, fingerprint, first_options, outcomes
 from turnabout.audit.rates import Rate, members
 from turnabout.audit.retrain import Retrained
 from turnabout.core import Problem, Recourse
@@ -44,8 +45,8 @@ class Survival:
     def to_dict(self) -> Json:
         """Plain values for JSON; a list of groups, by the text of their labels."""
         groups = [
-            {"group": str(label), "kept": rate.to_dict(), "against": self.against[label].to_dict()}
-            for label, rate in self.by_group.items()
+            {"group": text, "kept": rate.to_dict(), "against": self.against[label].to_dict()}
+            for text, (label, rate) in zip(texts_of(self.by_group), self.by_group.items(), strict=True)
         ]
         return {"threat": self.threat, "kept": self.kept.to_dict(), "groups": groups}
 
@@ -114,8 +115,10 @@ def lasting(
         size = f"{noise.deviations:g} deviations" if noise.sd is None else f"deviations {dict(noise.sd)}"
         threats.append((f"noise of {size} in execution", told.of("robustness")))
     first, place = first_options(answer)
+    mine = fingerprint(problem, answer)
     for report in retrained:
-        if not isinstance(report, Retrained) or not report.options.index.equals(answer.options.index):
+        same_people = isinstance(report, Retrained) and report.options.index.equals(answer.options.index)
+        if not same_people or report.fingerprint != mine:
             raise AuditError(
                 "retrained= holds what is no report on this answer.", hint="pass reports of after_retraining on it."
             )

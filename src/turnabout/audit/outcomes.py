@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,10 +12,10 @@ import pandas as pd
 import torch
 
 from turnabout.audit.noise import kept
-from turnabout.audit.reach import wobble
+from turnabout.audit.reach import check_whole, wobble
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import AuditError, ProblemError
-from turnabout.typing import is_number, is_whole
+from turnabout.typing import is_number
 
 Measure = Literal["availability", "cost", "changes", "steps", "duration", "robustness"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
@@ -72,7 +73,7 @@ def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, see
     check_answer(problem, answer)
     if noise is not None and not isinstance(noise, Noise):
         raise AuditError(f"noise={noise!r} is none.", hint="use Noise(deviations=0.1), or None to leave it out.")
-    check_seed(seed)
+    check_whole("seed", seed, 0, "use 0.")
     found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
     refused = ~(answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
     first, place = first_options(answer)
@@ -109,6 +110,11 @@ def first_options(answer: Recourse) -> tuple[pd.DataFrame, np.ndarray]:
     return first, answer.people.index.get_indexer(first.index.get_level_values("person"))
 
 
+def fingerprint(problem: Problem, answer: Recourse) -> str:
+    """Tells the options of one answer from those of another, whatever their index says."""
+    return hashlib.sha256(problem.schema.encode(answer.options).numpy().tobytes()).hexdigest()
+
+
 def check_answer(problem: Problem, answer: Recourse) -> None:
     """Refuse an answer that was not given for this problem: its model must decide as the answer says."""
     if not isinstance(answer, Recourse):
@@ -135,13 +141,3 @@ def check_share(name: str, value: object) -> None:
     """Refuse what does not lie strictly between 0 and 1."""
     if not (is_number(value) and 0.0 < float(value) < 1.0):  # type: ignore[arg-type]
         raise AuditError(f"{name}={value!r} is not strictly between 0 and 1.", hint="use a number like 0.95.")
-
-
-def check_count(name: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number from `least` up."""
-    if not is_whole(value, least):
-        raise AuditError(f"{name}={value!r} is not a whole number from {least} up.", hint=f"use {max(least, 1)}.")
-
-
-def check_seed(seed: object) -> None:
-    check_count("seed", seed, 0)

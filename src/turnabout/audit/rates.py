@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,26 +151,51 @@ def members(groups: Any, index: pd.Index) -> dict[Hashable, np.ndarray]:
             hint="name the unknown, for example groups.fillna('unknown').",
         )
     if isinstance(column.dtype, pd.CategoricalDtype):
-        labels: list[Hashable] = list(column.cat.categories)
-    else:
-        labels = sorted(column.unique().tolist(), key=lambda label: (str(type(label)), label))
-    return {label: (column == label).to_numpy(dtype=bool) for label in labels}
+        return {label: (column.cat.codes == code).to_numpy() for code, label in enumerate(column.cat.categories)}
+    try:
+        codes, labels = pd.factorize(column)
+    except TypeError:
+        raise TurnaboutError(
+            "the group labels cannot be told apart: some are lists or the like.", hint="use text or numbers as labels."
+        ) from None
+    inside = {label: codes == code for code, label in enumerate(labels.tolist())}
+    try:
+        return {label: inside[label] for label in sorted(inside, key=lambda label: (str(type(label)), label))}
+    except TypeError:  # of one type, and without an order
+        return {label: inside[label] for label in sorted(inside, key=lambda label: (str(type(label)), str(label)))}
 
 
 def _aligned(groups: Any, index: pd.Index) -> pd.Series:
-    if not isinstance(groups, pd.Series):
-        values = list(groups)
-        if len(values) != len(index):
-            raise TurnaboutError(
-                f"there are {len(values)} group labels for {len(index)} people.", hint="give one label per person."
-            )
-        return pd.Series(values, index=index)
-    if groups.index.has_duplicates:
-        raise TurnaboutError("two group labels share an index label.", hint="give one label per person.")
-    absent = index.difference(groups.index)
-    if len(absent):
+    """One label per person in the people's order."""
+    if isinstance(groups, pd.Series):
+        if groups.index.has_duplicates:
+            raise TurnaboutError("two group labels share an index label.", hint="give one label per person.")
+        absent = index.difference(groups.index).tolist()
+    elif isinstance(groups, Mapping):
+        absent = [person for person in index if person not in groups]
+    else:
+        return pd.Series(_in_order(groups, len(index)), index=index)
+    if absent:
         raise TurnaboutError(
-            f"person {absent.tolist()[0]!r} has no group label.",
+            f"person {absent[0]!r} has no group label.",
             hint="index the labels as the people are, or pass plain values.",
         )
-    return groups.reindex(index)
+    if isinstance(groups, pd.Series):
+        return groups.reindex(index)
+    return pd.Series([groups[person] for person in index], index=index)
+
+
+def _in_order(groups: Any, n: int) -> list[Any] | pd.Categorical:
+    """Labels without an index, one for each of n people."""
+    if isinstance(groups, (str, bytes, set, frozenset, pd.DataFrame)) or not isinstance(groups, Iterable):
+        raise TurnaboutError(
+            f"groups={f'<a {type(groups).__name__}>' if isinstance(groups, pd.DataFrame) else repr(groups)} gives no "
+            "label per person.",
+            hint="pass one column, such as people['sex'].",
+        )
+    if isinstance(groups, np.ndarray) and groups.ndim != 1:
+        raise TurnaboutError(f"groups have the shape {groups.shape}.", hint="give one label per person.")
+    values = groups if isinstance(groups, pd.Categorical) else list(groups)  # whose levels without people are known
+    if len(values) != n:
+        raise TurnaboutError(f"there are {len(values)} group labels for {n} people.", hint="give one label per person.")
+    return values

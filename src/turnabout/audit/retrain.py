@@ -11,18 +11,20 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.outcomes import check_answer, check_seed, check_share, first_options
+from turnabout.audit.grouping import texts_of
+from turnabout.audit.outcomes import check_answer, fingerprint, first_options
 from turnabout.audit.rates import Rate, members
-from turnabout.audit.training_sets import Bootstrap, Retrain, Sample, read_training
-from turnabout.audit.validity import validity_of_counts
+from turnabout.audit.reach import check_whole
+from turnabout.audit.refit import Refit
+from turnabout.audit.training_sets import Bootstrap, Retrain, read_training
+from turnabout.audit.validity import check_guarantee, validity_of_counts
 from turnabout.core import Problem, Recourse
-from turnabout.errors import AuditError, ModelError
+from turnabout.errors import AuditError
 from turnabout.models import Model, wrap
-from turnabout.typing import Json, Progress, is_number
+from turnabout.typing import Json, Progress
 
 ROWS = 256  # training people handed to wrap, for the types of their columns
 AGAIN = Bootstrap()
-BAD_DRAWS = 20  # times as many single-class samples as models before giving up
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +35,15 @@ class Retrained:
     ----------
     retrain : how training sets were made.
     models : how many models were fitted.
-    complete : whether they are all there are; then shares are exact, and bounds are the shares themselves.
+    complete : whether they are all there are, so that bounds are the shares themselves: every training set there is was
+        fitted, none was passed over, and no random_state of the estimator is left open. Randomness that an estimator
+        does not show in its parameters is not seen.
     options : index (person, option). accepts: how many models say yes; share, probability, credible_low, exact_low and
         robust: what that count says of the option's validity, as in `validity_of_counts`.
     kept : over people: share of the models that accept a person's first option, on average. The interval is about
         other people before these models, which they share.
-    over_models : the same mean with its interval over models (Student's; where all models agree, that of a share):
-        about these people before another model. Neither of the two intervals covers other people and other models.
+    over_models : the same mean with its interval over models, by `Estimate.share`: about these people before another
+        model. Neither of the two intervals covers other people and other models.
     robust : share of people whose first option is robust.
     by_group : kept within each group.
     single_class : samples that held one class only, and were drawn again or skipped.
@@ -47,6 +51,7 @@ class Retrained:
     reproduced : share of the answer's people about whom a model refitted on the unchanged data decides as the problem's
         model does. Far from 1 says that the estimator, the data or the threshold are not those of the model.
     validity, prior, confidence, seconds : as asked; the time it took.
+    fingerprint : of the options asked about, to tell a report on this answer from one on another.
     """
 
     retrain: str
@@ -64,6 +69,7 @@ class Retrained:
     prior: tuple[float, float]
     confidence: float
     seconds: float
+    fingerprint: str
 
     def __str__(self) -> str:
         every = "all there are" if self.complete else f"over models {self.over_models}"
@@ -82,9 +88,8 @@ class Retrained:
 
     def to_dict(self) -> Json:
         """Plain values for JSON; groups by the text of their labels, options by that of the people's."""
-        groups = {str(group): rate.to_dict() for group, rate in self.by_group.items()}
-        if len(groups) < len(self.by_group):
-            raise AuditError(f"of the groups {list(self.by_group)} two have the same text.", hint="rename one.")
+        rates = [rate.to_dict() for rate in self.by_group.values()]
+        groups = dict(zip(texts_of(self.by_group), rates, strict=True))
         return {
             "retrain": self.retrain,
             "models": self.models,
@@ -105,6 +110,7 @@ class Retrained:
                 **{name: self.options[name].tolist() for name in self.options},
             },
             "seconds": self.seconds,
+            "fingerprint": self.fingerprint,
         }
 
     def to_frame(self) -> pd.DataFrame:
@@ -144,7 +150,8 @@ def after_retraining(
     ----------
     answer : to this problem, of any method.
     estimator : the scikit-learn estimator or Pipeline on raw columns that the problem's model was, fitted or not. It is
-        cloned; where it has a random_state of None, each clone gets one by the seed.
+        cloned; where it has a random_state of None, each clone gets one by the seed, and no report is complete. Give a
+        number where training is not random, or where its one outcome is meant.
     people, labels : what it was trained on; columns that the schema does not know are left out.
     retrain : Bootstrap(), LeaveOut(), Shift(...) or Newer(...).
     groups : one label per person of the answer, for kept by group.
@@ -160,17 +167,21 @@ def after_retraining(
     model change; there options are moved until they are robust, here they are judged as they stand.
     """
     began = time.perf_counter()
-    _check(estimator, retrain, validity, prior, confidence, seed)
+    if not isinstance(retrain, Retrain):
+        raise AuditError(f"retrain={retrain!r} is no way to train again.", hint="use Bootstrap(models=30).")
+    check_guarantee(validity, prior, confidence)
+    check_whole("seed", seed, 0, "use 0.")
     check_answer(problem, answer)
     inside = members(groups, answer.people.index)
     table, truth = read_training(people, labels, list(problem.schema.names))
     typed = any(isinstance(kind, pd.CategoricalDtype) for kind in table.dtypes)  # such columns must keep their levels
     rows = table.head(ROWS) if typed else None
     as_model = wrap_as or (lambda fitted: wrap(fitted, problem.schema, threshold, target=target, background=rows))
+    refit = Refit(problem, estimator, as_model)
     rng = np.random.default_rng(seed)
-    same = _fit(problem, estimator, (table, truth), as_model, rng)
+    same = refit.fit((table, truth), rng)
     if wrap_as is None:
-        _check_threshold(problem, same)
+        refit.check_threshold(same)
     asked = Problem(problem.schema, same).judge(problem.schema.table(answer.people)) >= 0
     reproduced = asked == (problem.judge(problem.schema.table(answer.people)) >= 0)
     if not reproduced.mean() >= 0.5:
@@ -178,8 +189,8 @@ def after_retraining(
             f"trained again on these people, the model decides otherwise for {(~reproduced).mean():.0%} of people.",
             hint="give the estimator and the data that the problem's model was made of, and target= as it was wrapped.",
         )
-    said, single_class = _ask(problem, answer, estimator, (table, truth), as_model, retrain, rng, progress)  # (m, o)
-    complete = retrain.is_complete(len(table))
+    said, single_class = refit.ask(answer, (table, truth), retrain, rng, progress)  # (m, o)
+    complete = retrain.is_complete(len(table)) and not single_class and not refit.is_random
     known = validity_of_counts(len(said), validity, prior, confidence, complete)
     accepts = (said >= 0).sum(0)
     options = known.iloc[accepts].set_axis(answer.options.index).assign(accepts=accepts)
@@ -208,110 +219,13 @@ def after_retraining(
         (float(prior[0]), float(prior[1])),
         confidence,
         time.perf_counter() - began,
+        fingerprint(problem, answer),
     )
 
 
-def _ask(
-    problem: Problem,
-    answer: Recourse,
-    estimator: Any,
-    training: Sample,
-    as_model: Callable[[Any], Model],
-    retrain: Retrain,
-    rng: np.random.Generator,
-    progress: Progress | None,
-) -> tuple[np.ndarray, int]:
-    """(m, o) margins that m new models give the printed options, NaN where one does not answer; samples passed over."""
-    wanted, bad = retrain.count(len(training[0])), 0
-    rows = problem.schema.table(answer.options)
-    said: list[np.ndarray] = []
-    for sample in retrain.samples(*training, rng):
-        if len(pd.unique(sample[1])) < 2:
-            bad += 1
-            if bad > BAD_DRAWS * wanted:
-                raise AuditError(f"{bad} samples for {retrain!r} hold one class only.", hint="train on more people.")
-            continue
-        model = _fit(problem, estimator, sample, as_model, rng)
-        try:
-            said.append(Problem(problem.schema, model).judge(rows) if len(rows) else np.zeros(0))
-        except ModelError as error:
-            raise AuditError(
-                f"a retrained model answers about none of the options: {error.message}",
-                hint="let it cope with levels it did not see, for example OneHotEncoder(handle_unknown='ignore').",
-            ) from error
-        if progress is not None:
-            progress(len(said), wanted)
-        if len(said) == wanted:
-            break
-    if not said:
-        raise AuditError(f"{retrain!r} left no training set with both classes.", hint="train on more people.")
-    return np.stack(said), bad
-
-
-def _fit(
-    problem: Problem, estimator: Any, sample: Sample, as_model: Callable[[Any], Model], rng: np.random.Generator
-) -> Model:
-    """A clone of the estimator, fitted and wrapped."""
-    from sklearn.base import clone
-
-    try:
-        fresh = clone(estimator)
-        loose = [name for name, value in fresh.get_params().items() if _is_loose(name, value)]
-        fresh.set_params(**{name: int(rng.integers(2**31 - 1)) for name in sorted(loose)})
-        fresh.fit(*sample)
-    except Exception as error:  # of an estimator nothing is known
-        raise AuditError(
-            f"{type(estimator).__name__} cannot be trained again: {error}",
-            hint="give the unfitted estimator and the raw table that it was trained on.",
-        ) from error
-    model = as_model(fresh)
-    if not isinstance(model, Model) or model.schema != problem.schema:
-        raise AuditError("wrap_as= did not return a Model with the problem's schema.", hint="use ta.models.wrap.")
-    return model
-
-
-def _is_loose(name: str, value: object) -> bool:
-    """Whether a parameter is a random_state that nobody fixed."""
-    return value is None and (name == "random_state" or name.endswith("__random_state"))
-
-
 def _over_models(shares: np.ndarray, complete: bool, confidence: float) -> Estimate:
-    """The mean over models: exact if they are all there are; if they all agree, with the interval of a plain share."""
+    """The mean over models; no interval is left if they are all there are."""
     if complete and len(shares):
         mean = float(shares.mean())
         return Estimate(mean, mean, mean, len(shares))
-    if len(shares) and np.ptp(shares) == 0:
-        agreed = Rate.among(shares, confidence)
-        return Estimate(agreed.value, agreed.low, agreed.high, agreed.n)
-    return Estimate.mean(shares, confidence)
-
-
-def _check_threshold(problem: Problem, model: Model) -> None:
-    """Refuse a threshold that is not the original's, where both decide by a probability."""
-    try:
-        gap = abs(problem.model.margin_at(0.5) - model.margin_at(0.5))
-    except ModelError:
-        return
-    if gap > 1e-9:
-        raise AuditError(
-            f"the retrained model asks for another P(yes) than the problem's model: {model!r} for {problem.model!r}.",
-            hint="pass threshold= as it was passed to ta.models.wrap.",
-        )
-
-
-def _check(
-    estimator: Any, retrain: Retrain, validity: float, prior: tuple[float, float], confidence: float, seed: int
-) -> None:
-    if isinstance(estimator, type) or not all(callable(getattr(estimator, n, None)) for n in ("fit", "get_params")):
-        raise AuditError(
-            f"{estimator!r} cannot be trained again: it is no instance with fit and get_params.",
-            hint="pass the scikit-learn estimator or Pipeline, not the wrapped model.",
-        )
-    if not isinstance(retrain, Retrain):
-        raise AuditError(f"retrain={retrain!r} is no way to train again.", hint="use Bootstrap(models=30).")
-    check_share("validity", validity)
-    check_share("confidence", confidence)
-    check_seed(seed)
-    good = isinstance(prior, (tuple, list)) and len(prior) == 2 and all(is_number(p) and p > 0 for p in prior)
-    if not good:
-        raise AuditError(f"prior={prior!r} is no Beta prior.", hint="use two numbers above 0, like (1, 1).")
+    return Estimate.share(shares, confidence)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from turnabout.audit.accepting import check_probabilities
+from turnabout.audit.aligned import aligned
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.strategic import check_distance, dual_norm
 from turnabout.audit.strategic_search import steepest
@@ -19,7 +21,9 @@ from turnabout.typing import is_number
 
 STEPS = 40  # shifts tried per distance D, from -D to 2 D
 EDGE = 9.0  # deviations beyond the class means where nobody is
-FINE = 4000  # shifts tried in a population before the best is refined
+FINE = 4000  # shifts tried in each part of a population before the best is refined
+ROUNDING = 1e-15  # of a risk
+mean_share = Estimate.share
 
 
 @dataclass(frozen=True)
@@ -99,19 +103,29 @@ class GaussianLine:
         )
 
     def best(self, distance: float, compliance: float, shifts: np.ndarray | None) -> float:
-        """The shift of the least risk; refined to 1e-10, or the best of those given."""
+        """The shift of the least risk: the best of those given, or refined.
+
+        Near its minimum the risk is flat to the last digit: a single minimum is met to about 1e-7 deviations, and its
+        risk to rounding. Where D is as good as what was found, it is D.
+        """
         from scipy.optimize import minimize_scalar
 
         if shifts is not None:
             return float(shifts[np.argmin(self.risk(shifts, distance, compliance))])
         edge = self.mean + EDGE * self.sd
-        grid = np.linspace(-edge - self.threshold, edge - self.threshold + distance, FINE)
+        near = np.linspace(-edge - self.threshold, edge - self.threshold, FINE)
+        between = np.linspace(near[0], near[-1] + distance, FINE)
+        grid = np.unique(np.concatenate([near, near + distance, between]))  # fine where someone is at s, or at s - D
         at = int(np.argmin(self.risk(grid, distance, compliance)))
-        ends = grid[max(at - 1, 0)], grid[min(at + 1, FINE - 1)]
+        ends = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
         found = minimize_scalar(
-            lambda s: float(self.risk(s, distance, compliance)), bounds=ends, method="bounded", options={"xatol": 1e-10}
+            lambda s: float(self.risk(s, distance, compliance)),
+            bounds=ends,
+            method="bounded",
+            options={"xatol": 1e-10 * self.sd},
         )
-        return float(found.x)
+        as_good = self.risk(distance, distance, compliance) <= found.fun + ROUNDING
+        return distance if as_good else float(found.x)
 
     def _mass(self, good: bool, a: Any, b: Any) -> np.ndarray:
         """P(a <= t < b, label)."""
@@ -162,7 +176,7 @@ class PeopleLine:
             )
         if not np.isfinite(position).all():
             raise AuditError("some positions are NaN or infinite.", hint="leave out who has no signed distance.")
-        _check_probabilities("eta", eta)
+        check_probabilities("eta", eta)
         object.__setattr__(self, "position", position)
         object.__setattr__(self, "eta", eta)
 
@@ -175,7 +189,8 @@ class PeopleLine:
         Parameters
         ----------
         eta : from a table to P(good), asked about the legal rows nearest to where people arrive.
-        labels : True for the good, one per person. They stand for eta at people's own rows, without its errors.
+        labels : True for the good, one per person; a Series goes by the people's index. They stand for eta at
+            people's own rows, without its errors.
         norm : of the moves: 1, 2 or math.inf.
         """
         _, norm = check_distance(0.0, norm)
@@ -194,7 +209,7 @@ class PeopleLine:
             gap = x.new_tensor(shift - position).unsqueeze(1)
             return np.asarray(eta(model.schema.decode(x + gap * direction)), dtype=np.float64)
 
-        return cls(position, eta(table) if labels is None else labels, landing)
+        return cls(position, eta(table) if labels is None else aligned("labels", labels, table.index), landing)
 
     def losses(self, shift: float, distance: float, compliance: float) -> np.ndarray:
         """(n,) probability of a wrong decision about each person after she may have moved; its mean is the risk."""
@@ -206,7 +221,7 @@ class PeopleLine:
                 raise AuditError(
                     f"landing gives values of shape {there.shape} for {len(t)} people.", hint="give one per person."
                 )
-            _check_probabilities("landing", there)
+            check_probabilities("landing", there)
             chance = np.where(moves, compliance * there + (1.0 - compliance) * chance, chance)
         return np.where(t >= shift - distance, 1.0 - chance, chance)
 
@@ -243,29 +258,5 @@ class PeopleLine:
         )
 
 
-def mean_share(values: np.ndarray, confidence: float = 0.95) -> Estimate:
-    r"""The mean of numbers from 0 to 1, with Wilson's score interval at the effective number of people.
-
-        m = n p (1 - p) / (variance of the values),    then Wilson's interval of p after m people                (1)
-
-    For yes and no, m = n - 1. Student's interval of such a mean is too short for small risks, and has no width at 0.
-    """
-    from scipy.special import ndtri
-
-    shares = np.asarray(values, dtype=np.float64)
-    n, p = len(shares), float(shares.mean())
-    variance = float(shares.var(ddof=1))
-    m = n * p * (1.0 - p) / variance if variance > 0 else n  # (1)
-    weight = float(ndtri((1.0 + confidence) / 2.0)) ** 2 / m
-    middle = (p + weight / 2.0) / (1.0 + weight)
-    half = math.sqrt(weight * p * (1.0 - p) + weight**2 / 4.0) / (1.0 + weight)
-    return Estimate(p, max(0.0, middle - half), min(1.0, middle + half), n)
-
-
 def _exact(value: float) -> Estimate:
     return Estimate(value, value, value, 0)
-
-
-def _check_probabilities(name: str, values: np.ndarray) -> None:
-    if not ((values >= 0) & (values <= 1)).all():  # NaN is neither
-        raise AuditError(f"{name} holds values that are no probabilities.", hint="give numbers from 0 to 1, no gaps.")

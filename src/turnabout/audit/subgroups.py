@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from turnabout.audit.conditions import Condition, conditions
+from turnabout.audit.conditions import Condition, columns_of, conditions
 from turnabout.audit.contrasts import MeanDifference, difference_of
 from turnabout.audit.disparity import Difference
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.outcomes import SHARES, SLIPS, Measure, Noise, check_count, check_seed, check_share, outcomes
+from turnabout.audit.outcomes import SHARES, SLIPS, Measure, Noise, check_share, outcomes
 from turnabout.audit.rates import Rate
+from turnabout.audit.reach import check_whole
 from turnabout.core import Problem, Recourse
 from turnabout.errors import AuditError
 from turnabout.schema import as_frame
@@ -139,7 +139,7 @@ def worst_subgroup(
     noise : slips in execution, used by the measure "robustness" alone.
     """
     told = outcomes(problem, answer, noise if measure == "robustness" else None, seed)
-    table = _columns(columns, answer)
+    table = columns_of(answer, columns)
     return worst_of(
         told.of(measure),
         table,
@@ -177,35 +177,67 @@ def worst_of(
     choice, so that the interval is as valid as for a group named beforehand; that is paid for with half of the people.
     It is the worst that the search could make sure of; a smaller or deeper subgroup may be worse off.
 
+    Which half a person is in depends on the seed and on the index labels of the table; if these are unique, not on the
+    order of its rows.
+
     Parameters
     ----------
     values : (n,) one number per person, NaN for who does not count.
-    table : (n rows) conditions are the levels of its columns of text, categories and booleans, the two sides of the
-        bins - 1 quantiles of its columns of numbers, and missing cells. Two sides of one number make a range.
+    table : (n rows) indexed by people. Conditions are the levels of its columns of text, categories and booleans, the
+        two sides of the bins - 1 quantiles of its columns of numbers, and missing cells. Two sides of one number make a
+        range.
     what : name of the number, for the report.
     is_share : whether the values are shares from 0 to 1, of which a low mean is worse; otherwise a high mean is.
     depth : most conditions of a subgroup.
     least : fewest people, of those who count, in a subgroup.
     """
-    for name, value, fewest in (("depth", depth, 1), ("least", least, 2), ("bins", bins, 2)):
-        check_count(name, value, fewest)
-    check_seed(seed)
+    for name, value, fewest, usual in (("depth", depth, 1, 2), ("least", least, 2, 50), ("bins", bins, 2, 4)):
+        check_whole(name, value, fewest, f"use {usual}.")
+    check_whole("seed", seed, 0, "use 0.")
     check_share("confidence", confidence)
-    values = np.asarray(values, dtype=np.float64)
-    if values.shape != (len(table),):
-        raise AuditError(
-            f"there are {values.size} numbers for the {len(table)} rows of the table.", hint="give one per person."
-        )
-    counted = np.flatnonzero(~np.isnan(values))
+    values = _numbers(values, table, is_share)
+    order = np.argsort(pd.util.hash_pandas_object(table.index, index=False).to_numpy(), kind="stable")
+    counted = order[~np.isnan(values[order])]  # in an order that is the people's own
     values, table = values[counted], table.iloc[counted]
     atoms = conditions(table, bins)
-    if math.comb(len(atoms), min(depth, max(len(atoms), 1))) > MOST_SUBGROUPS:
+    if _is_too_many(len(atoms), depth):
         raise AuditError(
             f"depth={depth} makes too many subgroups of {len(atoms)} conditions to look at them all.",
             hint="use a smaller depth, fewer columns or fewer bins.",
         )
     masks = np.stack([atom.holds(table) for atom in atoms]) if atoms else np.zeros((0, len(table)), dtype=bool)
     return _measured(values, atoms, masks, what, is_share, depth, least, seed, confidence)
+
+
+def _numbers(values: Any, table: pd.DataFrame, is_share: bool) -> np.ndarray:
+    """(n,) one number for each row of a table, or NaN."""
+    if not isinstance(table, pd.DataFrame):
+        raise AuditError(f"the table is a {type(table).__name__}.", hint="give a DataFrame with one row per person.")
+    if not table.columns.is_unique:
+        raise AuditError("two columns of the table share a name.", hint="give each column its own name.")
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.full(len(table), np.inf)
+    if np.isinf(numbers).any():
+        raise AuditError("the values hold what is no number.", hint="give one per person, NaN for who does not count.")
+    if numbers.shape != (len(table),):
+        raise AuditError(
+            f"there are {numbers.size} numbers for the {len(table)} rows of the table.", hint="give one per person."
+        )
+    if is_share and ((numbers < 0) | (numbers > 1)).any():
+        raise AuditError("the values are no shares.", hint="give numbers from 0 to 1, or leave is_share= out.")
+    return numbers
+
+
+def _is_too_many(conditions: int, depth: int) -> bool:
+    """Whether the conjunctions of up to `depth` conditions are more than can be looked at."""
+    total = 0
+    for size in range(1, min(depth, conditions) + 1):
+        total += math.comb(conditions, size)
+        if total > MOST_SUBGROUPS:
+            return True
+    return False
 
 
 def _measured(
@@ -249,7 +281,7 @@ def _search(
     sizes: list[np.ndarray] = []
     frontier: list[tuple[int, ...]] = [()]
     add = np.stack([np.ones(len(values)), searched, values * searched], axis=1)  # (n, 3)
-    for _ in range(depth):
+    for _ in range(min(depth, len(masks))):
         grown: list[tuple[int, ...]] = []
         for stem in frontier:
             inside = masks[list(stem)].all(0) if stem else np.ones(masks.shape[1], dtype=bool)
@@ -269,28 +301,3 @@ def _search(
     spread = float(values[searched].std())
     bound = np.concatenate(means) + spread * np.sqrt(2.0 * math.log(len(found)) / np.concatenate(sizes))  # (1)
     return found[int(np.argmin(bound))], len(found)
-
-
-def _columns(columns: Any, answer: Recourse) -> pd.DataFrame:
-    """The table that subgroups are made of, in the people's order."""
-    if columns is None:
-        return answer.people[answer.features]
-    if isinstance(columns, pd.Series):
-        columns = columns.to_frame("group" if columns.name is None else columns.name)
-    if isinstance(columns, pd.DataFrame):
-        if not columns.columns.is_unique or not columns.index.is_unique:
-            raise AuditError("columns= has a name or an index label twice.", hint="give one row per person.")
-        if len(absent := answer.people.index.difference(columns.index)):
-            raise AuditError(
-                f"person {absent.tolist()[0]!r} has no row in columns=.", hint="index the table as the people are."
-            )
-        return columns.loc[answer.people.index]
-    names: Sequence[Any] = [columns] if isinstance(columns, str) else list(columns)
-    if not names:
-        raise AuditError("no columns are named to make subgroups of.", hint="name some, or leave columns= out.")
-    if strange := [name for name in names if name not in answer.people]:
-        raise AuditError(
-            f"the people have no column {strange[0]!r}.",
-            hint=f"name some of {', '.join(map(str, answer.people.columns))}, or pass a table of attributes.",
-        )
-    return answer.people[names]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from turnabout.audit.outcomes import check_count
+from turnabout.audit.reach import check_whole
 from turnabout.errors import AuditError
 from turnabout.schema import as_frame
 from turnabout.typing import is_number
@@ -32,7 +32,7 @@ class Retrain(ABC):
         """Training sets one after the other; more than asked for, where sets are drawn at random."""
 
     def is_complete(self, n: int) -> bool:
-        """Whether the models are all there are, so that nothing is left to chance."""
+        """Whether the training sets are all there are, so that nothing but the training itself is left to chance."""
         return False
 
 
@@ -46,7 +46,7 @@ class Bootstrap(Retrain):
     models: int = 30
 
     def count(self, n: int) -> int:
-        check_count("models", self.models, 1)
+        check_whole("models", self.models, 1, "use 30.")
         return self.models
 
     def samples(self, people: pd.DataFrame, labels: np.ndarray, rng: np.random.Generator) -> Iterator[Sample]:
@@ -61,15 +61,15 @@ class LeaveOut(Retrain):
 
     k : how many people leave at a time.
     models : how many sets of k are tried, drawn at random. None, for k = 1 only: every person leaves once, and the
-        shares are exact. For one person at a time the sets differ from each other, so that intervals that take them for
-        independent are too wide rather than too narrow.
+        sets are all there are. For one person at a time the sets differ from each other, so that intervals that take
+        them for independent are too wide rather than too narrow.
     """
 
     k: int = 1
     models: int | None = 30
 
     def count(self, n: int) -> int:
-        check_count("k", self.k, 1)
+        check_whole("k", self.k, 1, "use 1.")
         if self.k >= n:
             raise AuditError(f"k={self.k} of {n} training people leave nobody.", hint="leave out fewer.")
         if self.models is None:
@@ -78,7 +78,7 @@ class LeaveOut(Retrain):
                     f"models=None tries every set, and of k={self.k} people there are too many.", hint="give models=30."
                 )
             return n
-        check_count("models", self.models, 1)
+        check_whole("models", self.models, 1, "use 30.")
         return min(self.models, n) if self.k == 1 else self.models
 
     def is_complete(self, n: int) -> bool:
@@ -115,7 +115,7 @@ class Shift(Retrain):
         return f"Shift(weights={told}, change={self.change}, models={self.models})"
 
     def count(self, n: int) -> int:
-        check_count("models", self.models, 1)
+        check_whole("models", self.models, 1, "use 30.")
         return self.models
 
     def samples(self, people: pd.DataFrame, labels: np.ndarray, rng: np.random.Generator) -> Iterator[Sample]:
@@ -154,8 +154,8 @@ class Newer(Retrain):
     """Other people altogether: the training data of a later year.
 
     people, labels : the newer data, in the columns of the old.
-    models : 1 fits one model on them as they stand, and its answers are taken for exact; more are fitted on bootstrap
-        samples of them.
+    models : 1 fits one model on them as they stand, the only set there is; more are fitted on bootstrap samples of
+        them.
     """
 
     people: Any
@@ -163,7 +163,7 @@ class Newer(Retrain):
     models: int = 1
 
     def count(self, n: int) -> int:
-        check_count("models", self.models, 1)
+        check_whole("models", self.models, 1, "use 30.")
         return self.models
 
     def is_complete(self, n: int) -> bool:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from turnabout.audit.outcomes import check_share
+from turnabout.audit.reach import check_whole
+from turnabout.errors import AuditError
 from turnabout.intervals import lower_bound
+from turnabout.typing import is_number
 
 
 def validity_of_counts(
@@ -36,6 +40,8 @@ def validity_of_counts(
     """
     from scipy.special import betainc, betaincinv
 
+    check_whole("models", models, 1, "use 30.")
+    check_guarantee(validity, prior, confidence)
     k = np.arange(models + 1)
     share = k / models
     table = pd.DataFrame({"share": share, "probability": (share >= validity).astype(np.float64)})
@@ -47,3 +53,12 @@ def validity_of_counts(
         table["credible_low"] = betaincinv(a, b, 1.0 - confidence)
         table["exact_low"] = [lower_bound(int(count), models, confidence) for count in k]
     return table.assign(robust=table["credible_low"] >= validity)
+
+
+def check_guarantee(validity: object, prior: object, confidence: object) -> None:
+    """Refuse a validity, a prior or a confidence that is none."""
+    check_share("validity", validity)
+    check_share("confidence", confidence)
+    good = isinstance(prior, (tuple, list)) and len(prior) == 2 and all(is_number(p) and p > 0 for p in prior)
+    if not good:
+        raise AuditError(f"prior={prior!r} is no Beta prior.", hint="use two numbers above 0, like (1, 1).")
