@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from turnabout.audit.continuity import continuity, hausdorff
-from turnabout.errors import AuditError
+from turnabout.errors import AuditError, ProblemError
 
 X = torch.as_tensor(np.random.default_rng(0).uniform(-1, 1, (40, 3)))
 
@@ -50,6 +50,11 @@ def test_a_steep_map_is_no_jump():
     report = continuity(lambda x: torch.tanh(300 * x), torch.zeros(1, 1, dtype=torch.float64))
     assert report.jump is None and not report.diverges
     assert report.at(1e-4).lipschitz == pytest.approx(300, rel=1e-3)
+
+
+def test_the_typical_change_is_the_median():
+    report = continuity(lambda x: x**2, torch.tensor([[0.0], [1.0]], dtype=torch.float64), rhos=[0.01])
+    assert report.at(0.01).typical == pytest.approx((0.01 + 2.01) / 2)
 
 
 def test_sets_are_compared_by_hausdorff():
@@ -133,6 +138,6 @@ def test_same_seed_same_answer():
     ],
 )
 def test_errors(call, text):
-    with pytest.raises(AuditError) as error:
+    with pytest.raises((AuditError, ProblemError)) as error:
         call()
     assert text in str(error.value)

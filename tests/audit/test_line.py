@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -186,9 +187,64 @@ def test_plain_functions_are_scanned():
     assert not line.exact and line.accepted == (Interval(-3, -0.75), Interval(0.75, 3))
 
 
+def test_lengths_equal_to_a_width_up_to_rounding_are_equal_to_it():
+    """A start lies in its own part, and the answer does not hang on the last digit."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        a, b = np.sort(rng.uniform(-1, 1, 2)).tolist()
+        w = b - a
+        line = Line(-3.0, 3.0, (Interval(-3.0, a), Interval(b, 3.0)), True)
+        for delta in (w, math.nextafter(w, 0), math.nextafter(w, 9)):
+            assert one_dimension(line, delta).possible
+        for delta in (w / 2, math.nextafter(w / 2, 0), w / 2 * (1 + 1e-15)):
+            assert not one_dimension(line, delta).possible
+        own = Line(-3.0, 3.0, (Interval(-3.0, a, True, False), Interval(b, 3.0, False, True)), True)  # refused [a, b]
+        for delta in (w, math.nextafter(w, 0), math.nextafter(w, 9)):
+            assert not one_dimension(own, delta).possible
+        for each in (line, own):
+            for delta in (w / 2, w, math.nextafter(w, 0), w / 2 * (1 + 1e-15), w * (1 - 1e-14), w / 2 * (1 + 1e-14)):
+                for conflict in one_dimension(each, delta).conflicts:
+                    assert conflict.start[0] in conflict.left_only and conflict.start[1] in conflict.right_only
+                    assert conflict.start[0] < conflict.start[1]
+
+
+def test_given_roots_are_checked():
+    never = lambda t: -torch.ones_like(t)  # noqa: E731
+    with pytest.raises(AuditError, match=r"f is -1 at the root -0\.75"):
+        one_dimension(never, 1.0, -2, 2, roots=[-0.75, 0.75])
+    with pytest.raises(AuditError, match="between the roots that are given"):
+        one_dimension(valley(0.75), 1.0, -2, 2, roots=[0.75])
+    with pytest.raises(AuditError, match="between the roots that are given"):
+        one_dimension(valley(0.75), 1.0, -2, 2, roots=[])
+    steep = lambda t: 1e9 * (t.exp() - math.e)  # noqa: E731
+    assert one_dimension(steep, 1.0, -2, 9, roots=[1.0]).exact  # zero up to rounding, for its slope
+    assert one_dimension(lambda t: t * 0, 1.0, -1, 1, roots=[0.5]).possible
+
+
+def test_a_line_along_a_feature_is_asked_for_with_care():
+    model = net(1)
+    x = torch.tensor([0.3, 0.2], dtype=torch.float64)
+    report = one_dimension(line_along(model, x, 0, 0.0, 1.0), 0.2)
+    assert report.exact
+    for call, text in (
+        (lambda: line_along(model, x, 2, 0.0, 1.0), "column 2 is asked for"),
+        (lambda: line_along(model, x, 0, 1.0, 0.0), "is no range"),
+        (lambda: line_along(model, x.unsqueeze(0), 0, 0.0, 1.0), "one point (d,)"),
+    ):
+        with pytest.raises(AuditError, match=re.escape(text)):
+            call()
+
+
+def test_a_function_with_gradients_may_be_asked():
+    slope = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
+    assert one_dimension(lambda t: t * slope, 1.0, -2, 2).possible
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
+        (lambda: one_dimension(3, 1.0, -1, 1), "f is a int"),
+        (lambda: one_dimension(lambda t: "yes", 1.0, -1, 1), "f answers with str"),
         (lambda: one_dimension(valley(1), 0, -1, 1), "delta=0 is no length"),
         (lambda: one_dimension(valley(1), float("nan"), -1, 1), "is no length"),
         (lambda: one_dimension(valley(1), True, -1, 1), "delta=True is no length"),

@@ -16,7 +16,7 @@ from turnabout.audit.attainable import attainable
 from turnabout.audit.maps import Sticky, counterfactual_map
 from turnabout.audit.moves import Anywhere, OneFeature
 from turnabout.audit.sensitivity import recourse_sensitivity
-from turnabout.errors import AuditError
+from turnabout.errors import AuditError, ProblemError
 
 
 def plain(x):
@@ -69,7 +69,7 @@ def test_nearest_counterfactuals_of_trees_are_sensitive():
     x = points(80, seed=5)
     x = x[model.margin(x) < 0]
     within = attainable(model, x, Anywhere(), 0.3)
-    report = recourse_sensitivity(model, lambda x: within.move, x, 0.3)
+    report = recourse_sensitivity(model, lambda x: within.place - x, x, 0.3)
     assert report.rate.value == 1.0 and report.none == int((within.status == 0).sum()) > 0
 
 
@@ -102,6 +102,14 @@ def test_one_feature_at_a_time():
 
 def mixed2(x):
     return x.new_tensor([0.9, -1.0]).expand_as(x)
+
+
+def test_reasons_that_may_not_change_offer_no_recourse():
+    f = lambda x: x[:, 1] - 0.5  # noqa: E731
+    x = torch.zeros(1, 2, dtype=torch.float64)
+    for column, hits in ((0, 1), (1, 0), (None, 0)):
+        report = recourse_sensitivity(f, torch.ones_like, x, 1.0, OneFeature(column=column))
+        assert (report.reasons_without_recourse.hits, report.reasons_without_recourse.n) == (hits, 1)
 
 
 def test_of_several_options_one_is_enough():
@@ -183,6 +191,7 @@ X = points(5)
         (lambda: recourse_sensitivity(plain, 3, X, 1.0), "phi is a int"),
         (lambda: recourse_sensitivity(3, torch.ones_like, X, 1.0), "int has no margin"),
         (lambda: recourse_sensitivity(lambda x: x, torch.ones_like, X, 1.0), "with shape (5, 2)"),
+        (lambda: recourse_sensitivity(lambda x: x[:, 0] * math.nan, torch.ones_like, X, 1.0), "NaN at 5 of 5 points"),
         (lambda: recourse_sensitivity(plain, torch.ones_like, X, 1.0, top=0), "top=0"),
         (lambda: recourse_sensitivity(plain, torch.ones_like, X, 1.0, seed=-1), "seed=-1"),
         (lambda: recourse_sensitivity(plain, torch.ones_like, X, 1.0, confidence=1), "confidence=1"),
@@ -203,6 +212,6 @@ X = points(5)
     ],
 )
 def test_errors(call, text):
-    with pytest.raises(AuditError) as error:
+    with pytest.raises((AuditError, ProblemError)) as error:
         call()
     assert text in str(error.value)

@@ -13,8 +13,8 @@ from hand import linear
 
 import turnabout as ta
 from turnabout.audit.attainable import attainable
-from turnabout.audit.moves import Anywhere
-from turnabout.audit.out_of_reach import search_leaves
+from turnabout.audit.maps import asking
+from turnabout.audit.moves import Anywhere, OneFeature
 from turnabout.audit.ray import first_yes
 
 SCHEMA = ta.Schema((ta.Number("a", 0, 1), ta.Number("b", 0, 1)))
@@ -61,8 +61,8 @@ def test_rays_meet_what_a_fine_grid_meets(model):
     t = torch.linspace(0, 0.4, 4001, dtype=torch.float64)
     yes = model.margin(x.unsqueeze(1) + t[None, :, None] * v.unsqueeze(1)) >= 0  # (n, grid)
     assert not (yes.any(1) & ~hits.found).any()
-    seen = model.margin(x + hits.at.nan_to_num(posinf=0.0).unsqueeze(1) * v)
-    assert (seen[hits.found] > -1e-9).all()
+    assert (model.margin(hits.place)[hits.found] >= 0).all()
+    assert torch.equal(hits.place[~hits.found], x[~hits.found])
     both = yes.any(1)
     first = t[yes[both].to(torch.int8).argmax(1)]
     late = first - hits.t[both]
@@ -115,7 +115,8 @@ def test_linear_models_by_formula():
         assert torch.equal(within.status == 1, model.margin(x) + 0.2 * dual >= 0)
         assert not (within.status == -1).any()
         found = within.status == 1
-        assert (model.margin(x + within.move)[found] >= 0).all() and found.any() and not found.all()
+        assert (model.margin(within.place)[found] >= 0).all() and found.any() and not found.all()
+        assert (Anywhere(norm=norm).size(within.place - x) <= 0.2).all()
 
 
 def cells_within(model, x, norm, delta):
@@ -139,26 +140,58 @@ def test_trees_are_decided_exactly(norm):
     assert within.engine.endswith("boxes of leaves") and not (within.status == -1).any()
     expected = cells_within(model, x, norm, 0.15)
     assert torch.equal(within.status == 1, expected) and 5 < expected.sum() < len(x) - 5
-    assert (model.margin(x + within.move)[expected] >= 0).all()
-    assert (Anywhere(norm=norm).size(within.move) <= 0.15 + 1e-12).all()
+    assert (model.margin(within.place)[expected] >= 0).all()
+    assert (Anywhere(norm=norm).size(within.place - x) <= 0.15).all()
 
 
-def test_boxes_of_leaves_alone_and_when_they_run_out():
-    model = forest(8, noise=0.3)
-    x = points(60, seed=6)
+@pytest.mark.parametrize("model", [net(0), net(1), forest(20), forest(40, noise=0.1)], ids=["0", "1", "20", "40"])
+def test_the_model_says_yes_at_every_place_that_is_named(model):
+    x = points(150, seed=3)
     x = x[model.margin(x) < 0]
-    expected = cells_within(model, x, 2, 0.06)
-    found = [search_leaves(model.forest, row, Anywhere(), 0.06, 2000) for row in x]
-    assert 5 < expected.sum() < len(x) - 5
-    assert [status == 1 for status, _, _ in found] == expected.tolist()
-    assert all(status in (0, 1) for status, _, _ in found)
-    used = max(n for _, _, n in found)
-    assert used > 3
-    assert {search_leaves(model.forest, row, Anywhere(), 0.06, 1)[0] for row in x} == {-1, 0}
-    bounded = Anywhere(lambda x: (x, x + 0.02))
-    for row, (status, move, _) in zip(x, (search_leaves(model.forest, row, bounded, 0.06, 2000) for row in x)):
-        assert status != 1 or ((move >= 0).all() and (move <= 0.02 + 1e-12).all())
-        assert status != 1 or model.margin((row + move).unsqueeze(0))[0] >= 0
+    bounds = lambda x: (x - 0.05, torch.full_like(x, 0.9).maximum(x))  # noqa: E731
+    for delta in (0.1, 0.3):
+        for moves in (*(Anywhere(norm=norm) for norm in NORMS), OneFeature(), Anywhere(bounds), OneFeature(bounds)):
+            within = attainable(model, x, moves, delta)
+            yes = within.status == 1
+            assert yes.any() and torch.equal(within.place[~yes], x[~yes])
+            assert all(model.margin(row.unsqueeze(0))[0] >= 0 for row in within.place[yes])  # asked alone
+            assert (moves.size(within.place - x) <= delta).all()
+            if moves.bounds is not None:
+                low, high = moves.bounds(x)
+                assert ((within.place >= low) & (within.place <= high)).all()
+
+
+@pytest.mark.parametrize("model", [forest(40, noise=0.2), net(1), lambda x: x[:, 0] - 2 * x[:, 1] - 0.5])
+def test_the_same_person_gets_the_same_answer_in_any_company(model):
+    x = points(120, seed=8)
+    x = x[asking(model)(x) < 0]
+    order = torch.as_tensor(np.random.default_rng(0).permutation(len(x)))
+    first, other = (attainable(model, rows, Anywhere(), 0.05).status for rows in (x, x[order]))
+    assert torch.equal(first[order], other)
+    assert torch.equal(attainable(model, x[:7], Anywhere(), 0.05).status, first[:7])
+
+
+def test_what_rounding_decides_is_not_called_proved():
+    """A tent whose top is 0: whether it is a yes hangs on the last digit."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        c, k = rng.uniform(0.3, 0.7), rng.uniform(0.5, 3)
+        tent = torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1)).double()
+        with torch.no_grad():
+            tent[0].weight[:] = torch.tensor([[k], [-k]], dtype=torch.float64)
+            tent[0].bias[:] = torch.tensor([-k * c, k * c], dtype=torch.float64)
+            tent[2].weight[:], tent[2].bias[:] = torch.tensor([[-1.0, -1.0]]), 0.0
+        model = ta.models.wrap(tent, ta.Schema((ta.Number("a", 0, 1),)))
+        assert int(attainable(model, torch.tensor([[0.1]], dtype=torch.float64), Anywhere(), 0.8).status[0]) != 0
+    model = linear((0.06, -0.08, 0.0))
+    x = points(300, 3, seed=2)
+    x = x[model.margin(x) < 0]
+    norm = float(model.weights.norm())
+    for row in x:
+        status = int(
+            attainable(model, row.unsqueeze(0), Anywhere(), -float(model.margin(row[None])[0]) / norm).status[0]
+        )
+        assert status != 0  # the length is the very distance
 
 
 def test_nets_are_settled_by_bounds_and_never_wrongly():
@@ -196,4 +229,4 @@ def test_categories_of_trees_are_settled_by_bounds():
     drawn = Anywhere().draw(x, 0.2, 2000, np.random.default_rng(1))
     brute = (model.margin(x.unsqueeze(1) + drawn) >= 0).any(1)
     assert not (brute & (within.status == 0)).any() and (within.status == 0).sum() > 20
-    assert (model.margin(x + within.move)[within.status == 1] >= 0).all()
+    assert (model.margin(within.place)[within.status == 1] >= 0).all()

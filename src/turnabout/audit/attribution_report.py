@@ -9,10 +9,10 @@ from turnabout.audit.conflict import ConflictPair, Conflicts, find_conflicts, in
 from turnabout.audit.continuity import RHOS, Continuity, continuity
 from turnabout.audit.maps import AttributionMap, Decider, asking, read_points
 from turnabout.audit.moves import AuditMoves, OneFeature
+from turnabout.audit.reach import check_whole
 from turnabout.audit.sensitivity import Sensitivity, read_moves, recourse_sensitivity
 from turnabout.audit.witness import BrokenPremise, Witness, find_witness
-from turnabout.errors import AuditError
-from turnabout.typing import Json, Tensor, is_whole
+from turnabout.typing import Json, Tensor
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class AttributionAudit:
     witness : a point at which the map is wrong, jumps or vanishes; None where no pair of points that asks for
         opposite directions was found, or where the map came through.
     pairs : how many such pairs the map was put to.
+    broken : further pairs, between which it turned out that somebody is accepted, has no recourse, or has it in a way
+        that the pair had not shown; they say nothing about the map.
     notes : what was left out, in sentences.
     """
 
@@ -37,6 +39,7 @@ class AttributionAudit:
     conflicts: tuple[Conflicts, ...]
     witness: Witness | None
     pairs: int
+    broken: int
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -44,7 +47,12 @@ class AttributionAudit:
         if self.witness is not None:
             lines.append(f"witness: {self.witness}")
         elif self.pairs:
-            lines.append(f"no witness: the map came through between {self.pairs} pairs of opposite points")
+            lines.append(
+                f"no witness between {self.pairs} pairs of opposite points: the map came through, or sampling noise or "
+                "an undecided search hides where it did not"
+            )
+        elif self.broken:
+            lines.append(f"no witness: between each of {self.broken} pairs of points the directions were not opposite")
         else:
             lines.append("no witness: no two points were found that ask for opposite directions")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
@@ -54,7 +62,7 @@ class AttributionAudit:
         parts: Json = {"sensitivity": self.sensitivity.to_dict(), "continuity": self.continuity.to_dict()}
         parts["conflicts"] = [c.to_dict() for c in self.conflicts]
         parts["witness"] = None if self.witness is None else self.witness.to_dict()
-        return {"delta": self.delta, **parts, "pairs": self.pairs, "notes": list(self.notes)}
+        return {"delta": self.delta, **parts, "pairs": self.pairs, "broken": self.broken, "notes": list(self.notes)}
 
 
 def audit_attribution(
@@ -86,14 +94,13 @@ def audit_attribution(
     points : (n, d), encoded; accepted ones are left out.
     delta : how far a person can go.
     moves : what is allowed; by default any change of Euclidean length delta. For single features conflicts are
-        counted for every column that may change, each as if it alone did.
+        counted for every column that may change, each as if it alone did; a witness is one for all that is allowed.
     rhos : distances at which continuity is measured.
     top : how many columns count as main reasons.
     most : refused points for continuity and conflicts, the first ones; at each of them the map is asked 17 times for
         every distance, so take few where it is slow.
     """
-    if not is_whole(most, 1):
-        raise AuditError(f"most={most!r} is not a whole number from 1 up.", hint="use 2048.")
+    check_whole("most", most, 1, "use 2048.")
     x = read_points(points)
     allowed = read_moves(moves)
     sensitivity = recourse_sensitivity(model, phi, x, delta, allowed, top, seed=seed)
@@ -107,22 +114,26 @@ def audit_attribution(
     if isinstance(allowed, OneFeature) or x.shape[1] == 1:
         columns = allowed.columns(x.shape[1]) if isinstance(allowed, OneFeature) else (0,)
     conflicts = tuple(in_conflict(model, refused, delta, c, allowed.bounds) for c in columns)
-    starts: list[tuple[AuditMoves, ConflictPair]] = []
+    starts: list[ConflictPair] = []
     for report in conflicts:
-        single = OneFeature(allowed.bounds, report.column)
-        starts += [(single, pair) for pair in opposite_points(report, refused)]
+        found = opposite_points(model, report, refused, allowed)
+        starts += found
+        if report.rate.hits and not found and len(columns) > 1:
+            notes.append(
+                f"along column {report.column} people stand in conflict, but where two points were compared another "
+                "column offers recourse."
+            )
     if not columns and len(refused):
-        starts = [(allowed, pair) for pair in find_conflicts(model, refused, delta, allowed, seed=seed)]
-    witness, tried = None, 0
-    for able, pair in starts:
+        starts = list(find_conflicts(model, refused, delta, allowed, seed=seed))
+    witness, tried, broken = None, 0, 0
+    for pair in starts:
         a, b, w = (x.new_tensor(part) for part in (pair.x_a, pair.x_b, pair.direction))
         try:
-            witness = find_witness(model, phi, a, b, w, delta, able)
+            witness = find_witness(model, phi, a, b, w, delta, allowed)
         except BrokenPremise:  # the moves that were tried had looked separate
+            broken += 1
             continue
         tried += 1
         if witness is not None:
             break
-    if witness is not None and len(columns) > 1 and isinstance(able, OneFeature):
-        notes.append(f"the witness is one for changes of column {able.column} alone.")
-    return AttributionAudit(float(delta), sensitivity, steady, conflicts, witness, tried, tuple(notes))
+    return AttributionAudit(float(delta), sensitivity, steady, conflicts, witness, tried, broken, tuple(notes))

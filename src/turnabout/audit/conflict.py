@@ -8,23 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from turnabout.audit.attainable import attainable
-from turnabout.audit.line import OFF_CENTRE, check_delta
+from turnabout.audit.attainable import attainable, axis_hits
+from turnabout.audit.line import OFF_CENTRE, TIES, check_delta, settled
 from turnabout.audit.maps import Decider, asking, read_points
 from turnabout.audit.moves import AuditMoves, Bounds, OneFeature
 from turnabout.audit.number_line import Interval, without
 from turnabout.audit.out_of_reach import YES
 from turnabout.audit.rates import Rate
 from turnabout.audit.ray import first_yes, is_traced
-from turnabout.audit.sensitivity import check_seed, read_moves
+from turnabout.audit.reach import check_whole
+from turnabout.audit.sensitivity import read_moves
 from turnabout.errors import AuditError
-from turnabout.typing import Json, Tensor, is_whole
+from turnabout.typing import Json, Tensor
 
 DRAWS = 256  # moves tried at each point, to learn which succeed
 LEAST = 8  # successful moves without which a point is not paired
 MOST_POINTS = 512  # refused points that are compared with each other
-TRIES = 32  # pairs put to the linear program
+TRIES = 32  # pairs looked at
 PATH = 17  # points looked at between the two of a pair
+SAME = 1e-9  # points nearer than this are one
 CLEAR = 0.05  # cosine between w and every successful move on the way
 
 
@@ -73,7 +75,8 @@ def in_conflict(model: Decider, points: Tensor, delta: float, column: int, bound
         conflict   iff   w / 2 <= delta < w                                                                   (1)
 
     as in `one_dimension`: every point between u and v can reach a yes, those near u only by going down, and those
-    near v only by going up. A feature that may move one way only (`bounds`) is never in conflict.
+    near v only by going up. A feature that may move one way only (`bounds`) is never in conflict. A delta that equals w
+    or w / 2 up to rounding counts as equal to it, and everybody between u and v gets the same answer.
 
     Parameters
     ----------
@@ -95,7 +98,7 @@ def in_conflict(model: Decider, points: Tensor, delta: float, column: int, bound
         raise AuditError("bounds are infinite.", hint="give every column a lowest and a highest value.")
     down = first_yes(model, x[refused], -unit, room[0]).t
     up = first_yes(model, x[refused], unit, room[1]).t
-    width = down + up  # inf where there is no yes on one side
+    width = _widths(x[refused], place, down, up, float(delta))
     bad = (width / 2 <= delta) & (delta < width)  # (1)
     horizon = far / 2
     ranges = {(w / 2, w) for w in width[torch.isfinite(width)].tolist()}
@@ -111,6 +114,28 @@ def in_conflict(model: Decider, points: Tensor, delta: float, column: int, bound
         free,
         is_traced(model),
     )
+
+
+def _widths(x: Tensor, column: int, down: Tensor, up: Tensor, delta: float) -> Tensor:
+    """(n,) from the nearest yes below to that above, inf where one is missing: one number for all between the same."""
+    if not len(x):
+        return down + up
+    low, high = x[:, column] - down, x[:, column] + up
+    scale = torch.maximum(low.abs(), high.abs()).nan_to_num(posinf=0.0)
+    others = x.clone()
+    others[:, column] = 0.0
+    line = others.unique(dim=0, return_inverse=True)[1]
+    order = torch.as_tensor(np.lexsort((low.numpy(), line.numpy())))
+    tie = (TIES * torch.finfo(x.dtype).eps * (scale + delta))[order][1:]
+    other = line[order].diff() != 0
+    for end in (low[order], high[order]):
+        other |= (end[1:] != end[:-1]) & ~((end[1:] - end[:-1]).abs() <= tie)
+    group = torch.cat([torch.zeros(1, dtype=torch.long), other.cumsum(0)])
+    first = torch.cat([torch.zeros(1, dtype=torch.long), other.nonzero().squeeze(1) + 1])
+    head = order[first][group]
+    out = torch.empty_like(down)
+    out[order] = settled((down + up)[head], delta, scale[head])
+    return out
 
 
 def _spread(values: Tensor, rows: Tensor, n: int, other: bool) -> list[bool]:
@@ -157,8 +182,9 @@ def find_conflicts(
 ) -> tuple[ConflictPair, ...]:
     r"""Pairs of refused points from which a search for a witness may begin; the empty tuple where none were found.
 
-    Along one feature, and on a line, pairs follow from `in_conflict`. Otherwise moves are drawn at every point, and a
-    linear program separates those that succeed from two points,
+    Along one feature, and on a line, pairs follow from `in_conflict`; where any one feature may change, a pair counts
+    only if no other feature offers recourse at 17 points from one to the other. Otherwise moves are drawn, the same
+    at every point, and a linear program separates those that succeed from two points,
 
         max s   with   w.u <= -s for u from x_a,   w.u >= s for u from x_b,   |w_j| <= 1                            (1)
 
@@ -170,35 +196,54 @@ def find_conflicts(
     pairs : how many pairs to return, at most.
     """
     check_delta(delta)
-    check_seed(seed)
+    check_whole("seed", seed, 0, "use 0.")
     allowed = read_moves(moves)
-    if not is_whole(pairs, 1):
-        raise AuditError(f"pairs={pairs!r} is not a whole number from 1 up.", hint="use 4.")
+    check_whole("pairs", pairs, 1, "use 4.")
     x = read_points(points)
     if isinstance(allowed, OneFeature) or x.shape[1] == 1:
         columns = allowed.columns(x.shape[1]) if isinstance(allowed, OneFeature) else (0,)
         reports = [in_conflict(model, x, delta, c, allowed.bounds) for c in columns]
-        return tuple(pair for report in reports for pair in opposite_points(report, x, pairs))[:pairs]
+        return tuple(pair for report in reports for pair in opposite_points(model, report, x, allowed, pairs))[:pairs]
     return _by_program(model, x, delta, allowed, pairs, seed)
 
 
-def opposite_points(report: Conflicts, points: Tensor, pairs: int = 4) -> tuple[ConflictPair, ...]:
-    """Pairs on the lines of the first people in conflict, not symmetric: one near each end, where one way succeeds."""
+def opposite_points(
+    model: Decider, report: Conflicts, points: Tensor, moves: AuditMoves, pairs: int = 4
+) -> tuple[ConflictPair, ...]:
+    """Pairs on different lines of the first people in conflict, not symmetric: near each end, where one way succeeds.
+
+    Left out are pairs of which one is accepted by rounding, and those between which `moves` offer another column.
+    """
     x, column, delta = read_points(points), report.column, report.delta
+    who = torch.tensor(report.conflicted, dtype=torch.bool).nonzero().squeeze(1)[:TRIES]
+    down, up = (x.new_tensor([side[i] for i in who.tolist()]) for side in (report.down, report.up))
+    u, v = x[who, column] - down, x[who, column] + up
+    spare = v - u - delta  # the width of the parts from which one way alone succeeds
+    a, b = x[who].clone(), x[who].clone()
+    a[:, column], b[:, column] = u + spare / 2, v - OFF_CENTRE * spare
+    good = (asking(model)(torch.stack([a, b])) < 0).all(0)
+    others = [c for c in moves.columns(x.shape[1]) if c != column] if isinstance(moves, OneFeature) else []
+    if others and len(who):
+        way = _way(a, b)
+        rays = axis_hits(model, way, moves, delta, torch.tensor(others).expand(len(way), -1))
+        good &= ~rays.found.reshape(len(who), -1).any(1)
+    w = torch.zeros(x.shape[1], dtype=x.dtype)
+    w[column] = 1.0
     out: list[ConflictPair] = []
-    for i, (bad, down, up) in enumerate(zip(report.conflicted, report.down, report.up, strict=True)):
-        if not bad or len(out) == pairs:
-            continue
-        assert down is not None and up is not None
-        u, v = float(x[i, column]) - down, float(x[i, column]) + up
-        spare = v - u - delta  # the width of the parts from which one way alone succeeds
-        ends = u + spare / 2, v - OFF_CENTRE * spare
-        a, b = x[i].clone(), x[i].clone()
-        a[column], b[column] = ends
-        w = torch.zeros_like(a)
-        w[column] = 1.0
-        out.append(ConflictPair(tuple(a.tolist()), tuple(b.tolist()), tuple(w.tolist()), not report.exact))
+    seen = x.new_zeros(0, x.shape[1])
+    for i in good.nonzero().squeeze(1).tolist():
+        if len(out) == pairs:
+            break
+        if not ((seen - a[i]).abs().amax(1) <= SAME * (1 + float(a[i].abs().max()))).any():
+            seen = torch.cat([seen, a[i : i + 1]])
+            out.append(ConflictPair(tuple(a[i].tolist()), tuple(b[i].tolist()), tuple(w.tolist()), not report.exact))
     return tuple(out)
+
+
+def _way(a: Tensor, b: Tensor) -> Tensor:
+    """Points from a (m, d) to b (m, d), (m * PATH, d)."""
+    share = torch.linspace(0, 1, PATH, dtype=a.dtype).reshape(-1, 1)
+    return (a.unsqueeze(1) + share * (b - a).unsqueeze(1)).flatten(0, 1)
 
 
 def _by_program(
@@ -247,8 +292,7 @@ def _separate(from_a: Tensor, from_b: Tensor) -> Tensor | None:
 def _way_is_clear(
     model: Decider, a: Tensor, b: Tensor, w: Tensor, delta: float, moves: AuditMoves, rng: np.random.Generator
 ) -> bool:
-    share = torch.linspace(0, 1, PATH, dtype=a.dtype).unsqueeze(1)
-    way = a + share * (b - a)
+    way = _way(a.unsqueeze(0), b.unsqueeze(0))
     ask = asking(model)
     if bool((ask(way) >= 0).any()):
         return False

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from turnabout.audit.maps import AttributionMap, Directions, ask_map, read_points
-from turnabout.audit.sensitivity import check_seed
+from turnabout.audit.reach import check_whole
 from turnabout.errors import AuditError
-from turnabout.typing import Json, Tensor, is_number, is_whole
+from turnabout.typing import Json, Tensor, is_number
 
 RHOS = (1e-1, 1e-2, 1e-3, 1e-4)
 NOISE = 0.01  # a difference counts when its standard error is below this share of it
@@ -146,9 +146,8 @@ def continuity(
     if not len(rhos) or not all(is_number(rho) and rho > 0 for rho in rhos):
         raise AuditError(f"rhos={rhos!r} are no distances.", hint="use numbers above 0, such as (0.1, 0.01).")
     for name, value in (("directions", directions), ("top", top), ("repeats", repeats)):
-        if not is_whole(value, 1):
-            raise AuditError(f"{name}={value!r} is not a whole number from 1 up.", hint="leave it at its default.")
-    check_seed(seed)
+        check_whole(name, value, 1, "leave it at its default.")
+    check_whole("seed", seed, 0, "use 0.")
     rng = np.random.default_rng(seed)
     n, d = x.shape
     one_way = 1 if d == 1 else directions
@@ -240,7 +239,7 @@ def _at(rho: float, own: Directions, near: Directions, gap: Tensor, noisy: Tenso
         k = min(top, a.shape[1])
         first, second = (_main(v[~noisy.flatten()], k) for v in (a, b))
         churn = float((1 - (first & second).double().sum(1) / k).mean())
-    return AtRadius(rho, float(kept.max()), float(kept.median()), angle, churn, share)
+    return AtRadius(rho, float(kept.max()), float(kept.quantile(0.5)), angle, churn, share)
 
 
 def _main(v: Tensor, k: int) -> Tensor:

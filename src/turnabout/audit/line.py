@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
+
 from turnabout.audit.number_line import Curve, Interval, Line, without
 from turnabout.errors import AuditError
-from turnabout.typing import Json, Moves, is_number
+from turnabout.typing import Json, Moves, Tensor, is_number
 
+TIES = 32  # units in the last place within which a length of moves counts as equal to a width, or to half of it
 OFF_CENTRE = 0.382  # a start pair is not symmetric, or the first midpoint would fall on the zero of an odd map
 
 
@@ -107,7 +110,8 @@ def one_dimension(
 
     On a component with points of both L \ R and R \ L a continuous phi changes sign, so it vanishes where it must not.
     In a refused interval of width w between two intervals of yes that happens for w / 2 <= delta < w (2); the ends
-    change sides where the refused interval holds both of its own. Moves do not leave [low, high].
+    change sides where the refused interval holds both of its own. Moves do not leave [low, high]. A delta that equals w
+    or w / 2 up to rounding counts as equal to it.
 
     Parameters
     ----------
@@ -132,7 +136,7 @@ def one_dimension(
         if left is None or right is None:
             components += [Component(side, left, right) for side in (left, right) if side is not None]
             continue
-        bad = _conflict_range(gap)
+        bad = _conflict_range(gap, delta)
         if delta < bad.low or (delta == bad.low and not bad.has_low):  # L and R do not meet
             components += [Component(left, left, None), Component(right, None, right)]
             continue
@@ -158,27 +162,52 @@ def conflict_free_deltas(
     _check_moves(moves)
     line = _read(f, low, high, roots, cells)
     bad = [
-        _conflict_range(gap)
+        _conflict_range(gap, math.inf)
         for gap in line.refused
         if all(side is not None for side in _successes(line, gap, math.inf, moves))
     ]
     return without(Interval(0.0, math.inf, False, False), bad)
 
 
-def _conflict_range(gap: Interval) -> Interval:
+def settled(width: Tensor, delta: float, scale: Tensor) -> Tensor:
+    """Widths (m,), made equal to delta, or twice delta, where only rounding tells them apart.
+
+    Parameters
+    ----------
+    scale : (m,) size of the numbers that a width is the difference of.
+    """
+    if not math.isfinite(delta):
+        return width
+    tie = TIES * torch.finfo(width.dtype).eps * (scale + delta)
+    width = torch.where((width - delta).abs() <= tie, delta, width)
+    return torch.where((width - 2 * delta).abs() <= tie, 2 * delta, width)
+
+
+def _width(gap: Interval, delta: float) -> float:
+    width, scale = torch.tensor([gap.high - gap.low, max(abs(gap.low), abs(gap.high))], dtype=torch.float64)
+    return float(settled(width, delta, scale))
+
+
+def _conflict_range(gap: Interval, delta: float) -> Interval:
     """The delta that make a refused interval between two of yes a conflict: (2)."""
-    width, both = gap.high - gap.low, gap.has_low and gap.has_high
+    width, both = _width(gap, delta), gap.has_low and gap.has_high
     return Interval(width / 2, width, not both, both)
 
 
 def _successes(line: Line, gap: Interval, delta: float, moves: Moves) -> tuple[Interval | None, Interval | None]:
     """The parts of a refused interval from which a move to the left, to the right succeeds."""
     left = right = None
+    width = _width(gap, delta)
+    up_to, down_to = gap.low + delta, gap.high - delta
+    if width == delta:  # the ends themselves, whatever rounding makes of them
+        up_to, down_to = gap.high, gap.low
+    elif width == 2 * delta:
+        up_to = down_to = gap.low / 2 + gap.high / 2
     if gap.low > line.low or not gap.has_low:
         # from an open end of the yes nobody steps onto the end itself, so the farthest start is open too
-        left = gap & Interval(-math.inf, gap.low + delta, False, not gap.has_low)
+        left = gap & Interval(-math.inf, up_to, False, not gap.has_low)
     if gap.high < line.high or not gap.has_high:
-        right = gap & Interval(gap.high - delta, math.inf, not gap.has_high, False)
+        right = gap & Interval(down_to, math.inf, not gap.has_high, False)
     return left if moves in ("free", "down") else None, right if moves in ("free", "up") else None
 
 

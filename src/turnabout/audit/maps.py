@@ -30,7 +30,7 @@ of directions with their standard errors."""
 
 
 def asking(model: Decider) -> Margins:
-    """Margins of points (..., d) -> (...), without gradient, -inf where there is none."""
+    """Margins of points (..., d) -> (...), without gradient; NaN is refused."""
     margin = model.margin if isinstance(model, HasMargin) else model
     if not callable(margin):
         raise AuditError(
@@ -49,7 +49,12 @@ def asking(model: Decider) -> Margins:
                 f"the model answers {len(rows)} points with shape {tuple(out.shape)}.",
                 hint="return one margin per point, (n, d) -> (n,).",
             )
-        return out.to(x.dtype).nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf).reshape(x.shape[:-1])
+        if missing := int(out.isnan().sum()):
+            raise AuditError(
+                f"the model's margin is NaN at {missing} of {len(rows)} points.",
+                hint="ask about points at which it is defined, or give moves bounds that keep people there.",
+            )
+        return out.to(x.dtype).reshape(x.shape[:-1])
 
     return ask
 

@@ -18,6 +18,8 @@ from turnabout.actions.regions import AroundBall
 from turnabout.errors import AuditError
 from turnabout.typing import Tensor, is_whole
 
+NUDGES = 8  # units in the last place by which a way is shortened where rounding made it too long
+
 Bounds = Callable[[Tensor], tuple[Tensor, Tensor]]
 """x (n, d) -> the lowest and highest values (n, d) that each person may reach: `problem.bounds`."""
 
@@ -38,13 +40,21 @@ class AuditMoves(ABC):
 
     @abstractmethod
     def draw(self, x: Tensor, delta: float, draws: int, rng: np.random.Generator) -> Tensor:
-        """Allowed moves at random, (n, d) -> (n, draws, d)."""
+        """Allowed moves at random, (n, d) -> (n, draws, d).
+
+        The same ones for everybody but for their bounds, so that nobody's answer hangs on who else is asked about.
+        """
 
     def room(self, x: Tensor, delta: float) -> tuple[Tensor, Tensor]:
         """The least and largest change of each column alone, (n, d) each; from 0 down, and from 0 up."""
         low, high = torch.full_like(x, -delta), torch.full_like(x, delta)
+        least, most = self.limits(x)
+        return torch.maximum(low, (least - x).clamp(max=0)), torch.minimum(high, (most - x).clamp(min=0))
+
+    def limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The lowest and highest value of each column that people at x (n, d) may reach, (n, d) each."""
         if self.bounds is None:
-            return low, high
+            return torch.full_like(x, -torch.inf), torch.full_like(x, torch.inf)
         least, most = self.bounds(x)
         if least.shape != x.shape or most.shape != x.shape or least.isnan().any() or most.isnan().any():
             raise AuditError(
@@ -52,7 +62,20 @@ class AuditMoves(ABC):
                 "or with NaN.",
                 hint="return the lowest and the highest value of every column: problem.bounds does.",
             )
-        return torch.maximum(low, (least - x).clamp(max=0)), torch.minimum(high, (most - x).clamp(min=0))
+        return torch.minimum(least, x), torch.maximum(most, x)
+
+    def place(self, x: Tensor, move: Tensor, delta: float) -> Tensor:
+        """Where moves from x (n, d) end, (n, d) or (n, k, d): within bounds, and not beyond delta by rounding."""
+        least, most = self.limits(x)
+        if move.ndim == 3:
+            x, least, most = (part.unsqueeze(1) for part in (x, least, most))
+        out = torch.minimum(torch.maximum(x + move, least), most)
+        for _ in range(NUDGES):
+            long = self.size(out - x) > delta
+            if not long.any():
+                break
+            out = torch.where(long.unsqueeze(-1), torch.nextafter(out, x.expand_as(out)), out)
+        return out
 
     def project(self, x: Tensor, direction: Tensor) -> Tensor:
         """The nearest direction in which some move is allowed, 0 for none: (n, d) -> (n, d)."""
@@ -63,14 +86,25 @@ class AuditMoves(ABC):
         return torch.where(able, direction, 0.0)
 
     def longest(self, x: Tensor, direction: Tensor, delta: float) -> Tensor:
-        """(n,) the largest t for which t * direction is allowed; 0 where the direction is 0."""
+        """(n,) the largest t for which t * direction is allowed; 0 where the direction is 0.
+
+        The place x + t * direction, rounded, is allowed too.
+        """
         size = self.size(direction)
         t = torch.where(size > 0, delta / size.clamp(min=torch.finfo(size.dtype).tiny), 0.0)
-        if self.bounds is None:
-            return t
         low, high = self.room(x, math.inf)
         room = torch.where(direction > 0, high, low) / torch.where(direction == 0, 1.0, direction)
-        return torch.minimum(t, torch.where(direction == 0, torch.inf, room).amin(-1))
+        t = torch.minimum(t, torch.where(direction == 0, torch.inf, room).amin(-1))
+        least, most = self.limits(x)
+        fastest = direction.abs().amax(-1).clamp(min=torch.finfo(size.dtype).tiny)
+        step = torch.finfo(t.dtype).eps / 2 * torch.maximum(t, x.abs().amax(-1) / fastest)
+        for _ in range(NUDGES):
+            end = x + t.unsqueeze(-1) * direction
+            over = (self.size(end - x) > delta) | (end < least).any(-1) | (end > most).any(-1)
+            if not over.any():
+                break
+            t = torch.where(over, (t - step).clamp(min=0.0), t)
+        return t
 
 
 @dataclass(frozen=True)
@@ -112,15 +146,15 @@ class Anywhere(AuditMoves):
     def draw(self, x: Tensor, delta: float, draws: int, rng: np.random.Generator) -> Tensor:
         n, d = x.shape
         if self.norm == 2:
-            raw = rng.standard_normal((n, draws, d))
+            raw = rng.standard_normal((draws, d))
         elif self.norm == 1:
-            raw = rng.laplace(size=(n, draws, d))
+            raw = rng.laplace(size=(draws, d))
         else:
-            raw = rng.uniform(-1, 1, (n, draws, d))
+            raw = rng.uniform(-1, 1, (draws, d))
         move = torch.as_tensor(raw, dtype=x.dtype)
-        radius = torch.as_tensor(rng.uniform(size=(n, draws)), dtype=x.dtype) ** (1.0 / d) * delta
-        radius[:, ::2] = delta  # half of them as long as may be
-        move = move / self.size(move).clamp(min=1e-300).unsqueeze(2) * radius.unsqueeze(2)
+        radius = torch.as_tensor(rng.uniform(size=draws), dtype=x.dtype) ** (1.0 / d) * delta
+        radius[::2] = delta  # half of them as long as may be
+        move = (move / self.size(move).clamp(min=1e-300).unsqueeze(1) * radius.unsqueeze(1)).expand(n, -1, -1)
         low, high = self.room(x, delta)
         return torch.minimum(torch.maximum(move, low.unsqueeze(1)), high.unsqueeze(1))
 
@@ -172,10 +206,10 @@ class OneFeature(AuditMoves):
     def draw(self, x: Tensor, delta: float, draws: int, rng: np.random.Generator) -> Tensor:
         n, d = x.shape
         own = np.asarray(self.columns(d))
-        place = torch.as_tensor(rng.choice(own, (n, draws, 1)))
-        step = torch.as_tensor(rng.uniform(-delta, delta, (n, draws, 1)), dtype=x.dtype)
+        place = torch.as_tensor(rng.choice(own, (draws, 1)))
+        step = torch.as_tensor(rng.uniform(-delta, delta, (draws, 1)), dtype=x.dtype)
         low, high = self.room(x, delta)
-        move = torch.zeros(n, draws, d, dtype=x.dtype).scatter(2, place, step)
+        move = torch.zeros(draws, d, dtype=x.dtype).scatter(1, place, step).expand(n, -1, -1)
         return torch.minimum(torch.maximum(move, low.unsqueeze(1)), high.unsqueeze(1))
 
 

@@ -7,13 +7,14 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from turnabout.errors import AuditError
 from turnabout.typing import Json, Tensor, is_number, is_whole
 
 HALVINGS = 1200  # enough to bring any two doubles together
+LOOKS = 512  # places at which given roots are put to the test
+ZERO = 1e-9  # of |f| beside it: how far from 0 f may be at a root, and how near to one it is not asked
 
 Curve = Callable[[Tensor], Tensor]
 """Margins of values on a line, (m,) -> (m,); non-negative is a yes."""
@@ -100,11 +101,23 @@ class Line:
 
     @classmethod
     def from_roots(cls, f: Curve, roots: Iterable[float], low: float, high: float) -> Line:
-        """From all roots of a continuous f within [low, high]; its sign between them is asked once."""
-        _check_range(low, high)
+        """From all roots of a continuous f within [low, high].
+
+        Refused where f is not 0 at one of them, or where on a coarse grid it says yes and no between two of them: that
+        all roots are there is taken on trust beyond this grid.
+        """
+        check_range(low, high)
         inside = sorted({float(r) for r in roots})
         if not all(math.isfinite(r) for r in inside):
             raise AuditError("a root is NaN or infinite.", hint="give the numbers at which f is 0.")
+        line = cls.between(f, inside, low, high)
+        _check_roots(f, inside, line)
+        return line
+
+    @classmethod
+    def between(cls, f: Curve, roots: Iterable[float], low: float, high: float) -> Line:
+        """From roots that are known to be all there are; the sign of f between them is asked once."""
+        inside = sorted(roots)
         ends = [float(low), *(r for r in inside if low < r < high), float(high)]
         middle = _ask(f, torch.tensor([(a + b) / 2 for a, b in itertools.pairwise(ends)], dtype=torch.float64))
         border = _ask(f, torch.tensor([low, high], dtype=torch.float64))
@@ -115,7 +128,7 @@ class Line:
     @classmethod
     def scan(cls, f: Curve, low: float, high: float, cells: int = 4096) -> Line:
         """From a grid, each change of the answer brought to neighbouring doubles by halving."""
-        _check_range(low, high)
+        check_range(low, high)
         if not is_whole(cells, 1):
             raise AuditError(f"cells={cells!r} is not a whole number from 1 up.", hint="use 4096.")
         grid = torch.linspace(low, high, cells + 1, dtype=torch.float64)
@@ -147,9 +160,50 @@ def without(whole: Interval, parts: Iterable[Interval]) -> tuple[Interval, ...]:
     return (*out, *(() if last.is_empty else (last,)))
 
 
+def _check_roots(f: Curve, roots: list[float], line: Line) -> None:
+    """Refuse roots at which f is not 0, and those between which it changes its answer."""
+    inside = [r for r in roots if line.low <= r <= line.high]
+    known = torch.tensor([line.low, *inside, line.high], dtype=torch.float64).unique()
+    beside = _values(f, known[:-1] / 2 + known[1:] / 2).abs()
+    if inside:
+        at = torch.tensor(inside, dtype=torch.float64)
+        gap = torch.searchsorted(known, at)
+        scale = torch.maximum(beside[(gap - 1).clamp(min=0)], beside[gap.clamp(max=len(beside) - 1)])
+        value = _values(f, at)
+        off = (value.abs() > ZERO * scale).nonzero().squeeze(1)
+        if len(off):
+            i = int(off[0])
+            raise AuditError(
+                f"f is {float(value[i]):g} at the root {inside[i]:g}.",
+                hint="give the numbers at which f is 0, or leave roots out.",
+            )
+    grid = torch.linspace(line.low, line.high, LOOKS + 1, dtype=torch.float64)
+    near = ZERO * (line.high - line.low)
+    grid = grid[(grid.unsqueeze(1) - known).abs().amin(1) > near]
+    said = [any(v in part for part in line.accepted) for v in grid.tolist()]
+    other = (_ask(f, grid) != torch.tensor(said, dtype=torch.bool)).nonzero().squeeze(1)
+    if len(other):
+        raise AuditError(
+            f"f changes its answer between the roots that are given: at {float(grid[other[0]]):g}.",
+            hint="give all its roots, or leave roots out.",
+        )
+
+
 def _ask(f: Curve, values: Tensor) -> Tensor:
     """(m,) whether f says yes."""
-    answer = torch.as_tensor(np.asarray(f(values)))
+    return _values(f, values) >= 0
+
+
+def _values(f: Curve, values: Tensor) -> Tensor:
+    """(m,) what f says, checked."""
+    if not callable(f):
+        raise AuditError(f"f is a {type(f).__name__}, not a function.", hint="pass margins of numbers (m,) -> (m,).")
+    with torch.no_grad():
+        said = f(values)
+    try:
+        answer = torch.as_tensor(said).detach().to(torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise AuditError(f"f answers with {type(said).__name__}.", hint="return one margin per number.") from None
     if answer.shape != values.shape:
         raise AuditError(
             f"f answers {len(values)} numbers with shape {tuple(answer.shape)}.", hint="return one margin per number."
@@ -157,9 +211,10 @@ def _ask(f: Curve, values: Tensor) -> Tensor:
     if answer.isnan().any():
         bad = values[answer.isnan()][0].item()
         raise AuditError(f"f is NaN at {bad:g}.", hint="choose a range on which f is defined.")
-    return answer >= 0
+    return answer
 
 
-def _check_range(low: float, high: float) -> None:
+def check_range(low: float, high: float) -> None:
+    """Refuse what is no range."""
     if not (is_number(low) and is_number(high) and low < high):
         raise AuditError(f"[{low!r}, {high!r}] is no range.", hint="use two finite numbers, low < high.")

@@ -7,15 +7,20 @@ from typing import Literal
 
 import torch
 
-from turnabout.audit.maps import Decider, asking
-from turnabout.audit.number_line import Line
+from turnabout.audit.maps import Decider, asking, read_points
+from turnabout.audit.number_line import Line, check_range
+from turnabout.errors import AuditError
 from turnabout.models import Linear, ReluNet, Trees
 from turnabout.models.forest import Forest
 from turnabout.models.forms import Layers, run_layers
-from turnabout.typing import Tensor
+from turnabout.typing import Tensor, is_whole
 
 GRID = 128  # steps along a ray where the model's form is not known
 HALVINGS = 60
+ROUNDING = 1e-12  # of the largest margin on a ray: nearer to 0, its sign may hang on rounding
+BEYOND = tuple(
+    4.0**k for k in range(-25, 0)
+)  # shares of the way past t that are tried where the model refuses t itself
 CELLS = 1 << 21  # numbers held at a time
 
 Between = Literal["straight", "flat"]
@@ -29,13 +34,17 @@ class Hits:
     Attributes
     ----------
     t : (n,) where it begins, as a multiple of the direction; inf where none was found.
-    at : (n,) a place at or just beyond t at which the model was seen, or follows from its breakpoints, to say yes.
-    exact : whether inf means that there is none. With trees, a single number at which a ray passes a corner of cells
-        does not count.
+    at : (n,) a multiple at or just beyond t at which the model was seen to say yes; inf where none was found.
+    place : (n, d) the point x + at * direction, as it was put to the model; x where none was found.
+    unsure : (n,) whether nothing was found, but the margin comes so near to 0 that rounding may hide a yes.
+    exact : whether inf means that there is none, unless unsure. With trees, a single number at which a ray passes a
+        corner of cells may be missed.
     """
 
     t: Tensor
     at: Tensor
+    place: Tensor
+    unsure: Tensor
     exact: bool
 
     @property
@@ -55,15 +64,29 @@ def first_yes(model: Decider, x: Tensor, direction: Tensor, length: Tensor) -> H
     Rays of length 0, and of direction 0, meet nothing.
     """
     t, at = (torch.full((len(x),), torch.inf, dtype=x.dtype) for _ in range(2))
+    unsure = torch.zeros(len(x), dtype=torch.bool)
     live = ((length > 0) & direction.any(1)).nonzero().squeeze(1)
     for part in live.split(max(1, CELLS // _width(model, x.shape[1]))):
-        t[part], at[part] = _first(model, x[part], direction[part], length[part])
-    return Hits(t, at, is_traced(model))
+        t[part], at[part], unsure[part] = _first(model, x[part], direction[part], length[part])
+    found = torch.isfinite(at).unsqueeze(1)
+    place = torch.where(found, x + torch.where(found, at.unsqueeze(1), 0.0) * direction, x)
+    return Hits(t, at, place, unsure, is_traced(model))
 
 
 def line_along(model: Decider, x: Tensor, column: int, low: float, high: float) -> Line:
-    """The answers for one point x (d,) as one column runs from low to high; exact where breakpoints are known."""
+    """The answers for one point x (d,) as one column runs from low to high; exact where breakpoints are known.
+
+    For `one_dimension` and `conflict_free_deltas` of one feature of one person, whatever the model.
+    """
     ask = asking(model)
+    if torch.as_tensor(x).ndim != 1:
+        raise AuditError(
+            f"x has shape {tuple(torch.as_tensor(x).shape)}, not that of one point (d,).", hint="pass x[0]."
+        )
+    x = read_points(torch.as_tensor(x).unsqueeze(0))[0]
+    if not is_whole(column, 0) or column >= len(x):
+        raise AuditError(f"column {column!r} is asked for, of a point with {len(x)}.", hint=f"use 0 to {len(x) - 1}.")
+    check_range(low, high)
 
     def f(values: Tensor) -> Tensor:
         rows = x.expand(len(values), -1).clone()
@@ -82,7 +105,7 @@ def line_along(model: Decider, x: Tensor, column: int, low: float, high: float) 
         a, b = margin[:-1], margin[1:]
         crossed = a * b < 0
         roots = ends[:-1] + (ends[1:] - ends[:-1]) * (a / torch.where(crossed, a - b, 1.0))
-        return Line.from_roots(f, [*roots[crossed].tolist(), *ends[margin == 0].tolist()], low, high)
+        return Line.between(f, {*roots[crossed].tolist(), *ends[margin == 0].tolist()}, low, high)
     assert isinstance(model, Trees)
     own = model.forest.cuts[column]  # the cuts themselves where the column is plain: no rounding
     near = (inner.unsqueeze(1) - own).abs().amin(1) if len(own) else torch.full_like(inner, torch.inf)
@@ -92,7 +115,8 @@ def line_along(model: Decider, x: Tensor, column: int, low: float, high: float) 
     return Line.from_cells(ends.tolist(), at.tolist(), middle.tolist(), exact=True)
 
 
-def _first(model: Decider, x: Tensor, v: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+def _first(model: Decider, x: Tensor, v: Tensor, length: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """t, at and unsure of rays that have a length."""
     ask = asking(model)
     if not is_traced(model):
         return _by_grid(model, x, v, length)
@@ -104,14 +128,28 @@ def _first(model: Decider, x: Tensor, v: Tensor, length: Tensor) -> tuple[Tensor
         left, right = knots.gather(1, place), knots.gather(1, place + 1)
         share = (a / torch.where(a < 0, a - b, 1.0)).clamp(0, 1)  # a margin of 0 at the left: the yes begins there
         t = (left + (right - left) * share).squeeze(1)
-        return torch.where(some, t, torch.inf), torch.where(some, t, torch.inf)
+        slack = ROUNDING * margin.abs().amax(1)
+        at = t.clone()
+        at[some] = _seen(model, x[some], v[some], t[some], right.squeeze(1)[some], slack[some])
+        unsure = ~some & (margin[:, 1:].amax(1) >= -slack)
+        return torch.where(some, t, torch.inf), torch.where(some, at, torch.inf), unsure
     spots = torch.cat([knots[:, :-1] / 2 + knots[:, 1:] / 2, knots[:, -1:]], 1)
     some, place = _leading(ask(x.unsqueeze(1) + spots.unsqueeze(2) * v.unsqueeze(1)) >= 0)
     t, at = knots.gather(1, place).squeeze(1), spots.gather(1, place).squeeze(1)
-    return torch.where(some, t, torch.inf), torch.where(some, at, torch.inf)
+    return torch.where(some, t, torch.inf), torch.where(some, at, torch.inf), torch.zeros_like(some)
 
 
-def _by_grid(model: Decider, x: Tensor, v: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+def _seen(model: Decider, x: Tensor, v: Tensor, t: Tensor, right: Tensor, slack: Tensor) -> Tensor:
+    """(n,) the first multiple from t to right, where it is a yes, that is one by more than rounding, or the surest."""
+    share = torch.tensor([0.0, *BEYOND, 1.0], dtype=x.dtype)
+    tried = t.unsqueeze(1) + share * (right - t).unsqueeze(1)
+    tried[:, -1] = right
+    margin = asking(model)(x.unsqueeze(1) + tried.unsqueeze(2) * v.unsqueeze(1))
+    clear, first = _leading(margin >= slack.unsqueeze(1))
+    return tried.gather(1, torch.where(clear.unsqueeze(1), first, margin.argmax(1, keepdim=True))).squeeze(1)
+
+
+def _by_grid(model: Decider, x: Tensor, v: Tensor, length: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The first yes on a grid, its beginning found by halving."""
     ask = asking(model)
     steps = torch.arange(GRID + 1, dtype=x.dtype) / GRID * length.unsqueeze(1)  # (n, GRID + 1)
@@ -121,7 +159,8 @@ def _by_grid(model: Decider, x: Tensor, v: Tensor, length: Tensor) -> tuple[Tens
         middle = no / 2 + yes / 2
         up = ask(x + middle.unsqueeze(1) * v) >= 0
         no, yes = torch.where(up, no, middle), torch.where(up, middle, yes)
-    return torch.where(some, yes, torch.inf), torch.where(some, yes, torch.inf)
+    yes = torch.where(some, yes, torch.inf)
+    return yes, yes, torch.zeros_like(some)
 
 
 def _leading(yes: Tensor) -> tuple[Tensor, Tensor]:

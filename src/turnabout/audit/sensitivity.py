@@ -9,12 +9,13 @@ import torch
 from turnabout.audit.attainable import attainable, axis_hits
 from turnabout.audit.line import check_delta
 from turnabout.audit.maps import AttributionMap, Decider, Directions, ask_map, asking, read_points
-from turnabout.audit.moves import Anywhere, AuditMoves
+from turnabout.audit.moves import Anywhere, AuditMoves, OneFeature
 from turnabout.audit.out_of_reach import NONE, UNKNOWN, YES
 from turnabout.audit.rates import Rate
 from turnabout.audit.ray import first_yes, is_traced
+from turnabout.audit.reach import check_whole
 from turnabout.errors import AuditError
-from turnabout.typing import Json, Tensor, is_number, is_whole
+from turnabout.typing import Json, Tensor, is_number
 
 CHUNK = 1024  # points at a time
 
@@ -105,9 +106,8 @@ def recourse_sensitivity(
     """
     check_delta(delta)
     allowed = read_moves(moves)
-    if not is_whole(top, 1):
-        raise AuditError(f"top={top!r} is not a whole number from 1 up.", hint="use 4.")
-    check_seed(seed)
+    check_whole("top", top, 1, "use 4.")
+    check_whole("seed", seed, 0, "use 0.")
     if not (is_number(confidence) and 0 < confidence < 1):
         raise AuditError(f"confidence={confidence!r} is not strictly between 0 and 1.", hint="use 0.95.")
     x = read_points(points)
@@ -162,7 +162,9 @@ def _without_recourse(model: Decider, x: Tensor, said: Directions, moves: AuditM
     """(n,) True where no column with one of the largest |phi|, other than 0, can turn the decision alone."""
     weight = said.values.abs().amax(1)  # (n, d)
     best = weight.topk(min(top, x.shape[1]), dim=1)
-    flips = torch.isfinite(axis_hits(model, x, moves, delta, best.indices)).any(2)
+    flips = axis_hits(model, x, moves, delta, best.indices).found.reshape(*best.indices.shape, 2).any(2)
+    if isinstance(moves, OneFeature):
+        flips &= torch.isin(best.indices, torch.tensor(moves.columns(x.shape[1])))
     return ~(flips & (best.values > 0)).any(1)
 
 
@@ -173,9 +175,3 @@ def read_moves(moves: AuditMoves | None) -> AuditMoves:
     if not isinstance(moves, AuditMoves):
         raise AuditError(f"moves={moves!r} is no set of moves.", hint="pass Anywhere() or OneFeature(column=0).")
     return moves
-
-
-def check_seed(seed: object) -> None:
-    """Refuse what is no seed."""
-    if not is_whole(seed, 0):
-        raise AuditError(f"seed={seed!r} is not a whole number from 0 up.", hint="use seed=0.")

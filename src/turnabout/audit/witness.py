@@ -32,9 +32,9 @@ class BrokenPremise(AuditError):
 class WitnessKind(StrEnum):
     """What is wrong with an explanation at a point."""
 
-    WRONG_DIRECTION = "WRONG_DIRECTION"  # it points where no yes is within reach, though there is one elsewhere
-    JUMP = "JUMP"  # it is not continuous
-    VANISHING = "VANISHING"  # it says nothing, though there is a yes within reach
+    WRONG_DIRECTION = "WRONG_DIRECTION"  # it points where no yes was met within reach, though there is one elsewhere
+    JUMP = "JUMP"  # it changes over a very short length: evidence that it is not continuous, or else very steep
+    VANISHING = "VANISHING"  # it says next to nothing, though there is a yes within reach
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Witness:
     size : by how much the map jumps; otherwise |phi| at x.
     width : length of the last segment; 0 where x itself is the witness. What is called a jump changed by more than
         the tolerance on it, and what is called vanishing did not.
-    recourse : a place within reach of x that is accepted; None of a jump, or where none was found.
+    recourse : a place within reach of x at which the model said yes; None of a jump.
     exact : whether all moves along a ray were tried, so that a wrong direction is one for sure.
     """
 
@@ -62,7 +62,7 @@ class Witness:
     def __str__(self) -> str:
         where = show_point(self.x)
         if self.kind is WitnessKind.JUMP:
-            return f"jumps by {self.size:.6g} at {where}, over a length of {self.width:.1e}"
+            return f"changes by {self.size:.6g} over a length of {self.width:.1e} at {where}: a jump, or as good as one"
         there = "" if self.recourse is None else f", though {show_point(self.recourse)} is accepted and within reach"
         if self.kind is WitnessKind.VANISHING:
             return f"vanishes at {where} (|phi| = {self.size:.2g}){there}"
@@ -92,8 +92,10 @@ def find_witness(
         points in a wrong direction, or jumps, or vanishes, where a yes is within reach                            (1)
 
     and exactly one of these is returned: the ends are tried first; if both are right, w.phi changes sign between, and
-    the segment on which it does is halved. Several options may avoid all three, by naming both directions; then, and
-    where the conditions above do not hold on the way, or where sampling noise hides the change, the answer is None.
+    the segment on which it does is halved. Several options may avoid all three, by naming both directions; then the
+    answer is None, and also where the conditions above do not hold on the way, where no yes was found within reach of
+    the point, and where a sign of w.phi does not stand out from the sampling noise by 4 standard errors. A set of
+    options with standard errors is not judged.
 
     Parameters
     ----------
@@ -139,85 +141,118 @@ class _Search:
             return said
         own = torch.zeros(x.shape[1], dtype=torch.bool)
         own[self.moves.column] = True
-        return Directions(said.values * own, said.error, said.is_set)
+        return Directions(said.values * own, None if said.error is None else said.error * own, said.is_set)
 
     def between(self, ends: Tensor) -> Witness | None:
         """The witness of a map that names one direction."""
         said = self.see(ends)
-        for i, wanted in enumerate((-1.0, 1.0)):
-            if wanted * float(said.values[i, 0] @ self.w) > 0:
-                continue
-            if caught := self._caught(ends[i]):
+        signs = [self._sign(_row(said, i)) for i in range(2)]
+        if None in signs:
+            return None
+        against = [i for i, wanted in enumerate((-1.0, 1.0)) if signs[i] != wanted]
+        for i in against:
+            if self._right(ends[i : i + 1], _row(said, i)):
+                raise BrokenPremise(
+                    f"from {('x_a', 'x_b')[i]} a successful move does not go the way that the direction says.",
+                    hint="take the pair and its direction from find_conflicts.",
+                )
+            if caught := self._wrong(ends[i : i + 1], _row(said, i)):
                 return caught
-            name = ("x_a", "x_b")[i]
-            raise BrokenPremise(
-                f"from {name} a successful move does not go the way that the direction says.",
-                hint="take the pair and its direction from find_conflicts.",
-            )
-        a, b = ends[0], ends[1]
-        scale = float(said.size().max())
+        return None if against else self._halve(ends[:1], ends[1:], float(said.size().max()))
+
+    def _halve(self, a: Tensor, b: Tensor, scale: float) -> Witness | None:
+        """Close in on the place between a and b (1, d) at which w.phi changes its sign."""
         for _ in range(STEPS):
             if float((b - a).norm()) <= WIDTH * (1 + float(a.abs().max())):
                 break
-            middle, sign = self._split(a, b)
+            middle, sign, said = self._split(a, b)
+            if sign is None:
+                return None
             if sign == 0:
-                return self._caught(middle)
+                return self._caught(middle, said)
             a, b = (middle, b) if sign < 0 else (a, middle)
-        near = self.see(torch.stack([a, b]))
+        last = torch.cat([a, b])
+        near = self.see(last)
         size, width = float(hausdorff(near.values[:1], near.values[1:])[0]), float((b - a).norm())
         if near.error is not None and size <= SIGMAS * float(near.error.square().sum().sqrt()):
             return None
         if size > self.tolerance * scale:
-            return Witness(WitnessKind.JUMP, _plain((a + b) / 2), size, width, None, is_traced(self.model))
-        length = near.size()
-        least = int(length.argmin())
-        if float(length[least]) <= 2 * self.tolerance * scale:
-            return self._witness(WitnessKind.VANISHING, (a, b)[least], float(length[least]), width)
-        return self._caught(a) or self._caught(b)
+            return Witness(WitnessKind.JUMP, _plain((a + b)[0] / 2), size, width, None, is_traced(self.model))
+        least = int(near.size().argmin())
+        if float(near.size()[least]) <= 2 * self.tolerance * scale:
+            return self._wrong(last[least : least + 1], _row(near, least), WitnessKind.VANISHING, width)
+        return self._caught(a, _row(near, 0)) or self._caught(b, _row(near, 1))
 
     def among_options(self, ends: Tensor) -> Witness | None:
         """The witness of a map that names several options, along the whole way; None where one is always right."""
         share = torch.linspace(0, 1, PATH, dtype=ends.dtype).unsqueeze(1)
         way = ends[0] + share * (ends[1] - ends[0])
-        said = ask_map(self.phi, way)
+        said = self.see(way)
+        if said.error is not None and bool(said.error.any()):
+            return None
         right, _ = follow(self.model, way, said, self.moves, self.delta)
-        for i in (~right).nonzero().squeeze(1).tolist():
-            if caught := self._caught(way[i]):
-                return caught
+        if caught := self._wrong(way[~right], Directions(said.values[~right], None, True)):
+            return caught
         gap = hausdorff(said.values[:-1], said.values[1:])
         jump = steepest_jump(self.phi, [(gap, way[:-1], way[1:])], self.tolerance * float(said.size().max()))
         if jump is None:
             return None
         return Witness(WitnessKind.JUMP, jump.x, jump.size, jump.width, None, is_traced(self.model))
 
-    def _split(self, a: Tensor, b: Tensor) -> tuple[Tensor, float]:
-        """A point between, and the sign of w.phi there; 0 only if it is 0 wherever we look."""
+    def _sign(self, said: Directions) -> float | None:
+        """The sign of w.phi at one point; None where sampling noise hides it."""
+        value = float(said.values[0, 0] @ self.w)
+        noise = 0.0 if said.error is None else float((said.error[0, 0] * self.w).norm())
+        if noise and abs(value) <= SIGMAS * noise:
+            return None
+        return float(value > 0) - float(value < 0)
+
+    def _split(self, a: Tensor, b: Tensor) -> tuple[Tensor, float | None, Directions]:
+        """A point between, and the sign of w.phi there; 0 or None only if no other place that is tried has a sign."""
         for share in SPLITS:
             middle = a + share * (b - a)
-            sign = float(torch.sign(self.see(middle.unsqueeze(0)).values[0, 0] @ self.w))
+            said = self.see(middle)
+            sign = self._sign(said)
             if sign:
                 break
-        return middle, sign
+        return middle, sign, said
 
-    def _caught(self, x: Tensor) -> Witness | None:
-        """The witness at a point itself; None where the map is right there."""
-        said = self.see(x.unsqueeze(0))
-        right, _ = follow(self.model, x.unsqueeze(0), said, self.moves, self.delta)
-        if bool(right[0]):
+    def _right(self, x: Tensor, said: Directions) -> bool:
+        """Whether the map leads to a yes from one point (1, d)."""
+        return bool(follow(self.model, x, said, self.moves, self.delta)[0][0])
+
+    def _caught(self, x: Tensor, said: Directions) -> Witness | None:
+        """The witness at one point itself; None where the map is right there."""
+        return None if self._right(x, said) else self._wrong(x, said)
+
+    def _wrong(
+        self, x: Tensor, said: Directions, kind: WitnessKind | None = None, width: float = 0.0
+    ) -> Witness | None:
+        """The first of some points x (m, d), at which the map is not right, that has recourse; None where none may."""
+        if not len(x):
             return None
-        size = float(said.size()[0])
-        return self._witness(WitnessKind.WRONG_DIRECTION if size else WitnessKind.VANISHING, x, size, 0.0)
-
-    def _witness(self, kind: WitnessKind, x: Tensor, size: float, width: float) -> Witness:
-        """A witness at which recourse is possible, as the way was said to allow."""
-        within = attainable(self.model, x.unsqueeze(0), self.moves, self.delta)
-        if int(within.status[0]) == NONE or float(asking(self.model)(x.unsqueeze(0))[0]) >= 0:
+        accepted = asking(self.model)(x) >= 0
+        within = attainable(self.model, x, self.moves, self.delta)
+        able = ((within.status == YES) & ~accepted).nonzero().squeeze(1)
+        if len(able):
+            i = int(able[0])
+            size = float(said.size()[i])
+            what = kind or (WitnessKind.WRONG_DIRECTION if size else WitnessKind.VANISHING)
+            return Witness(what, _plain(x[i]), size, width, _plain(within.place[i]), is_traced(self.model))
+        lost = (accepted | (within.status == NONE)).nonzero().squeeze(1)
+        if len(lost):
+            place = show_point(_plain(x[int(lost[0])]))
             raise BrokenPremise(
-                f"at {show_point(_plain(x))}, between x_a and x_b, a person is accepted or has no recourse.",
+                f"at {place}, between x_a and x_b, a person is accepted or has no recourse.",
                 hint="join two points by a way on which everybody is refused and can reach a yes: find_conflicts does.",
             )
-        place = _plain(x + within.move[0]) if int(within.status[0]) == YES else None
-        return Witness(kind, _plain(x), size, width, place, is_traced(self.model))
+        return None
+
+
+def _row(said: Directions, i: int) -> Directions:
+    """What a map says at one of the points."""
+    rows = slice(i, i + 1)
+    return Directions(said.values[rows], None if said.error is None else said.error[rows], said.is_set)
 
 
 def _plain(x: Tensor) -> tuple[float, ...]:
