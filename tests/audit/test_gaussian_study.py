@@ -119,7 +119,11 @@ def test_as_a_problem_of_turnabout(probability, landing):
         (lambda: STUDY.project(np.zeros((1, 2)), 1.0), "no landing probability"),
         (lambda: STUDY.project(np.zeros((1, 2)), float("nan")), "no landing probability"),
         (lambda: STUDY.risk_after(compliance=1.2), "compliance=1.2 is no share"),
-        (lambda: STUDY.break_even(0.1), "no improvement"),
+        (lambda: STUDY.break_even(0.3), "landing at 0.3 is refused"),  # whoever lands there stays refused
+        (lambda: STUDY.risk_after(0.3), "landing at 0.3 is refused"),
+        (lambda: STUDY.risk_after(np.array([0.6, 0.7])), "all at one place"),
+        (lambda: Gaussians(mean=("a", "b")), "no number"),
+        (lambda: Gaussians(covariance=[[1, 2], [2]]), "no number"),
         (lambda: STUDY.mean_cost(0.4), "is refused"),
     ],
 )

@@ -35,3 +35,6 @@ def test_other_people_are_refused():
     one, two = (method.find(pd.DataFrame({"score": [0.1] * n})) for n in (1, 2))
     with pytest.raises(ta.TurnaboutError, match="different people"):
         price_of_landing(one, two)
+    other = method.find(pd.DataFrame({"score": [0.1, 0.2]}))  # the same labels of the index
+    with pytest.raises(ta.TurnaboutError, match="different people"):
+        price_of_landing(two, other)

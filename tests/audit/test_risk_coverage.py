@@ -7,7 +7,10 @@ import pytest
 
 from turnabout.audit.resample import Counts, resampled_sums
 from turnabout.audit.risk import risk_of_recourse
+from turnabout.audit.risk_assess import Setting, assess
 from turnabout.audit.risk_coverage import risk_coverage
+from turnabout.audit.risk_report import Verdict
+from turnabout.audit.risk_sums import Stand
 from turnabout.testing.gaussians import Gaussians, Projection
 
 
@@ -17,6 +20,41 @@ def test_every_interval_covers():  # check 28, for all figures
     assert {name: rate.value for name, rate in found.by_figure.items() if not 0.93 <= rate.value <= 0.97} == {}
     assert found.truth["risk_before"] == pytest.approx(0.1241065, abs=1e-7)
     assert found.to_dict()["by_figure"]["cost"]["n"] == 1000 and "1000 repeats" in str(found)
+
+
+@pytest.mark.parametrize(("n", "repeats"), [(50, 500), (100, 300)])
+def test_every_interval_of_few_people_covers(n, repeats):
+    found = risk_coverage(n=n, repeats=repeats, bootstrap=400)
+    for name, rate in found.by_figure.items():
+        # 93 % or more, up to the chance of these repeats; or no interval
+        assert rate.value is None or rate.value > 0.93 - 2.0 * np.sqrt(0.07 * 0.93 / rate.n), (name, str(rate))
+    assert found.by_figure["excess.given"].n == repeats  # 25 people move
+    assert found.by_figure["profit_if_chosen"].n < repeats  # and far fewer are worth an offer
+
+
+def test_no_harm_is_seen_where_there_is_none():
+    """Mirror landing of compliant people: the true excess is 0, and at most 2.5 % of verdicts should say HARM."""
+    study, verdicts = Gaussians(), []
+    for seed in range(250):
+        draw = study.sample(24, 1000 + seed)
+        accepted = study.margin(draw.x) >= 0
+        stand = Stand(
+            accepted=accepted,
+            offered=~accepted,
+            moves=(~accepted) * 1.0,
+            cost=np.where(accepted, np.nan, 1.0),
+            eta0=study.eta(draw.x),
+            eta1=np.where(accepted, np.nan, study.eta(study.mirror(draw.x))),
+            before=draw.y * 1.0,
+            complies=np.ones(24),
+        )
+        verdicts.append(assess(stand, {}, Setting(bootstrap=400, seed=seed)).verdict)
+    assert sum(verdict is Verdict.HARM for verdict in verdicts) <= 10
+
+
+def test_what_has_no_interval_does_not_count_as_held():
+    found = risk_coverage(n=5, repeats=20, bootstrap=100)
+    assert found.by_figure["excess.given"].value is None and found.by_figure["excess.given"].n == 0
 
 
 def test_narrow_intervals_do_not_cover():
@@ -62,7 +100,18 @@ def test_twenty_thousand_people_take_little_time():
     assert time.process_time() - start < 5.0  # about 0.5 of one core; 100,000 people take about 2.5
 
 
-@pytest.mark.parametrize(("name", "value"), [("n", 0), ("repeats", 0), ("accept", 0.0), ("compliance", 2.0)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n", 0),
+        ("repeats", 0),
+        ("accept", 0.0),
+        ("compliance", 2.0),
+        ("confidence", 2),
+        ("seed", -1),
+        ("study", 3),
+    ],
+)
 def test_what_makes_no_sense_is_refused(name, value):
     with pytest.raises(ValueError, match=f"{name}={value}"):
         risk_coverage(**{name: value})

@@ -84,7 +84,9 @@ def test_who_accepts(accept, expected):
         (lambda: accepting(1.5, COST, None, INDEX), "1.5, which is no probability"),
         (lambda: accepting([0.5, np.nan, 0.1, 0.1], COST, None, INDEX), "no probability"),
         (lambda: accepting([0.5], COST, None, INDEX), "1 values for 4 people"),
-        (lambda: accepting("often", COST, None, INDEX), "no number and no numbers"),
+        (lambda: accepting("often", COST, None, INDEX), "accept= is 'often', not one value per person"),
+        (lambda: accepting(["often"] * 4, COST, None, INDEX), "accept= gives what are no numbers"),
+        (lambda: accepting(lambda cost: ["often"] * len(cost), COST, None, INDEX), "no numbers"),
         (lambda: accepting({"a": 1.0}, COST, None, INDEX), "there are none"),
         (lambda: accepting({"a": 1.0}, COST, ["a", "a", "b", "b"], INDEX), "nothing of group 'b'"),
         (lambda: accepting({"a": "x"}, COST, ["a"] * 4, INDEX), "no probability and no rule"),
@@ -124,6 +126,8 @@ def test_an_outcome_replaces_compliance():
     assert rho is None and outcome == pytest.approx([0.2, 0.0])
     with pytest.raises(ValueError, match="which is no probability"):
         complying(lambda a, b: -np.ones(len(a)), SCHEMA, before, after, moved)
+    with pytest.raises(ValueError, match="no numbers"):
+        complying(lambda a, b: ["well"] * len(a), SCHEMA, before, after, moved)
     with pytest.raises(ValueError, match="2 probabilities for 1 people"):
         complying(lambda a, b: np.ones(2), SCHEMA, before, after, moved)
     with pytest.raises(ValueError, match="which is no probability"):

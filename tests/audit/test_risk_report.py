@@ -9,9 +9,12 @@ import pytest
 
 import turnabout as ta
 from turnabout.audit.accepting import WithinCost
+from turnabout.audit.calibration import cross_fitted, folds_of
 from turnabout.audit.compliance import Causes
 from turnabout.audit.risk import risk_of_recourse
+from turnabout.audit.risk_assess import Setting, assess
 from turnabout.audit.risk_report import Verdict
+from turnabout.audit.risk_sums import Stand
 from turnabout.errors import AuditError
 from turnabout.testing.gaussians import Gaussians, Projection
 
@@ -241,6 +244,8 @@ def test_nobody_refused_or_nobody_with_an_option():
     assert "nobody moves" in str(found) and "NaN" not in found.to_json()
     stuck = report(accept=WithinCost(0.0))
     assert stuck.verdict is Verdict.UNDETERMINED and stuck.offered == REFUSED.sum() and stuck.movers == 0
+    with pytest.raises(AuditError, match=r"accept= holds 5.0"):
+        report(people=happy, labels=DRAW.y[~REFUSED], method=answer, accept=5.0)
     few = report(accept=np.where(np.cumsum(REFUSED) <= 4, 1.0, 0.0))
     assert few.verdict is Verdict.UNDETERMINED and "only 4 people would move" in few.reason
 
@@ -304,10 +309,10 @@ def broken(table):
     ("change", "text"),
     [
         ({"labels": np.ones(1500)}, "single class"),
-        ({"labels": DRAW.y[:9]}, "9 labels for 1500 people"),
+        ({"labels": DRAW.y[:9]}, "labels= has 9 values for 1500 people"),
         ({"labels": np.where(REFUSED, None, DRAW.y)}, "labels hold None"),
         ({"labels": np.full(1500, 0.5)}, "labels hold 0.5"),
-        ({"labels": 3}, "are no labels"),
+        ({"labels": 3}, "labels= is 3, not one value per person"),
         ({"labels": pd.Series(DRAW.y, index=PEOPLE.index + 1)}, "index is not that of the people"),
         ({"eta": broken}, "eta= holds nan"),
         ({"eta": lambda table: np.full(len(table), 1.2)}, "eta= holds 1.2"),
@@ -321,7 +326,7 @@ def broken(table):
         ({"compliance": [0.5, 0.5]}, "2 values for 1500 people"),
         ({"accept": -0.1}, "holds -0.1"),
         ({"groups": [None] * 1500}, "every group label is missing"),
-        ({"groups": ["a"] * 3}, "3 group labels for 1500 people"),
+        ({"groups": ["a"] * 3}, "groups= has 3 values for 1500 people"),
         ({"groups": [None, *["a"] * 1499]}, "belongs to no group"),
         ({"gain": 1.0}, "go together"),
         ({"gain": 1.0, "loss": -1.0}, "loss=-1.0 is no amount"),
@@ -333,6 +338,10 @@ def broken(table):
         ({"confidence": 1.0}, "confidence=1.0"),
         ({"bootstrap": 10}, "bootstrap=10"),
         ({"folds": 1}, "folds=1"),
+        ({"folds": 1200, "eta": None}, "folds=1200 are more than"),
+        ({"groups": PEOPLE[["x1"]]}, "groups= is a table"),
+        ({"groups": 5}, "groups= is 5"),
+        ({"labels": [[True]] * 1500}, "labels hold"),
         ({"seed": -1}, "seed=-1"),
         ({"refit": 2}, "eta= was given"),
         ({"refit": 1, "eta": None}, "refit=1 is no number of fits"),
@@ -372,6 +381,115 @@ def test_nan_scores_are_refused():
     model = ta.models.wrap(lambda table: np.where(table["x1"] > 1.5, np.nan, true_eta(table)), STUDY.schema)
     with pytest.raises(ValueError, match="is NaN"):
         risk_of_recourse(model, PEOPLE, DRAW.y, AT[0.7], eta=true_eta)
+
+
+def test_an_answer_about_other_people_is_refused():
+    """The same labels of the index, the same people accepted, other rows among the refused."""
+    where = np.flatnonzero(REFUSED)
+    other = PEOPLE.copy()
+    other.iloc[where] = PEOPLE.iloc[where[np.argsort(STUDY.margin(DRAW.x)[where])]].to_numpy()
+    with pytest.raises(AuditError, match="people with other values"):
+        report(people=other)
+    labels = DRAW.y.copy()
+    labels[where] = DRAW.y[where[np.argsort(STUDY.margin(DRAW.x)[where])]]
+    assert report(people=other, labels=labels, method=Projection(STUDY, 0.7).fit(PROBLEM)).n == 1500
+    assert report(people=PEOPLE.astype(object)).n == 1500  # types may differ
+
+
+def test_what_rests_on_labels_of_the_refused_is_bounded():
+    labels = np.where(REFUSED, None, DRAW.y)
+    found = report(labels=labels, observed="approved", compliance=0.5, gain=1.0, loss=1.0)
+    full = report(compliance=0.5, gain=1.0, loss=1.0, before="eta")
+    assert found.mirror.value is None and found.mirror.low <= 0.0 and found.mirror.high >= 1.0
+    assert [end.value for end in found.bounds["mirror"]] == pytest.approx([0.0, 1.0])
+    # worth an offer: 0.5 b + 0.35 >= 0.5, for nobody at b = 0 and for all at b = 1
+    assert [end.value for end in found.bounds["chosen"]] == pytest.approx([0.0, 1.0])
+    low, high = found.bounds["profit_if_chosen"]
+    assert low.value <= full.profit_if_chosen.value <= high.value
+    narrow = report(labels=labels, observed="approved", refused=(0.1, 0.3))
+    assert [end.value for end in narrow.bounds["mirror"]] == pytest.approx([0.7, 0.9])
+    assert "Landing probabilities rest on eta" in " ".join(found.notes)
+
+
+def test_what_is_said_of_break_even():
+    hidden = report(0.5, labels=np.where(REFUSED, None, DRAW.y), observed="approved")
+    assert hidden.break_even_note == "not known without labels of the refused"
+    assert "compliance does not help" not in str(hidden)
+    n = 60
+    people = {"accepted": np.zeros(n, bool), "offered": np.ones(n, bool), "moves": np.ones(n), "cost": np.ones(n)}
+    same = np.full(n, 0.3)
+    stand = Stand(**people, eta0=same, eta1=same, before=(np.arange(n) < 19) * 1.0, complies=np.ones(n))
+    worse = assess(stand, {}, Setting(bootstrap=300))
+    assert worse.break_even.value is None and worse.break_even_note.endswith("compliance does not help")
+    # most are good, and landing is hardly better: in some replicates it is not, so that there is no lower end
+    most = (np.arange(n) < 42) * 1.0
+    stand = Stand(**people, eta0=most, eta1=np.full(n, 0.72), before=most, complies=np.ones(n))
+    open_ended = assess(stand, {}, Setting(bootstrap=300)).break_even
+    assert open_ended.value == pytest.approx(-24 / 1.2) and open_ended.low is None and open_ended.high < 0
+
+
+def test_least_landing_tells_unknown_from_none():
+    assert report(0.7, compliance=0.0).least_landing_note == "none would do: nobody complies"
+    assert "least landing without proven harm: none would do" in str(report(0.7, compliance=0.0))
+    few = report(accept=np.where(np.cumsum(REFUSED) <= 4, 1.0, 0.0))
+    assert few.least_landing is None and few.least_landing_note == "not known: too few people move"
+    assert "none would do" not in str(few)
+    outcome = report(compliance=lambda before, after: np.ones(len(after)))
+    assert outcome.least_landing is None and "an outcome is given" in outcome.least_landing_note
+    happy = PEOPLE[~REFUSED]
+    nobody = report(people=happy, labels=DRAW.y[~REFUSED], method=Projection(STUDY, 0.7))
+    assert nobody.least_landing is None and nobody.least_landing_note == "not known: nobody moves"
+    # defiant people of whom as many are good as not: no harm, wherever they land
+    even = np.where(REFUSED, np.arange(1500) % 2 == 0, DRAW.y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        free = report(labels=even, compliance=0.0)
+    assert free.verdict is Verdict.UNDETERMINED and (free.least_landing, free.least_landing_note) == (
+        0.0,
+        "any will do",
+    )
+
+
+def test_no_interval_has_no_width():
+    perfect = ~REFUSED  # nobody is decided about wrongly
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = report(labels=perfect, gain=1.0, loss=1e6)
+    n, m = len(perfect), int(REFUSED.sum())
+    # about Jeffreys' intervals of none among n, m
+    for figure, of in ((found.risk_before, n), (found.defaults_before, n - m), (found.mended, n), (found.chosen, m)):
+        assert figure.value == figure.low == 0.0 and 0.5 / of < figure.high < 6.0 / of
+    exact = (STUDY.eta(DRAW.x), np.full(n, 0.7))
+    assert report(eta=exact).landing.low is None  # the same for everyone
+
+
+def test_profit_of_few_offers_has_no_interval():
+    spread = np.where(np.cumsum(REFUSED) <= 9, 0.9, 0.6)
+    found = report(0.7, eta=(STUDY.eta(DRAW.x), spread), gain=1.0, loss=4.0, outside=1.0)
+    assert found.profit_if_chosen.n == 9 and found.profit_if_chosen.low is None and found.profit.low is not None
+
+
+def test_refits_have_both_labels_to_learn_from(monkeypatch):
+    few = PEOPLE.iloc[:200]
+    labels = np.zeros(200, dtype=bool)
+    labels[:10] = True  # five of them in either fold: the second draw with this seed leaves none in one
+    drawn = []
+
+    def recorded(*given):
+        drawn.append(given[-1])
+        return cross_fitted(*given)
+
+    monkeypatch.setattr("turnabout.audit.eta_source.cross_fitted", recorded)
+    ask = {"people": few, "labels": labels, "method": Projection(STUDY, 0.7), "eta": None, "folds": 2, "refit": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report(**ask, seed=102, outside=1.0)
+    fold = folds_of(labels, 2, 102)
+    assert len(drawn) == 3 and drawn[0] is None
+    for k in (0, 1):
+        for times in drawn[1:]:
+            left = times * (fold != k)
+            assert left[labels].sum() > 0 and left[~labels].sum() > 0
 
 
 def test_few_labels_teach_nothing():

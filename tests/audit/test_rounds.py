@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -100,6 +101,28 @@ def test_same_seed_same_answer():
     runs = [study(300, accept=0.5, compliance=0.5, seed=4) for _ in range(2)]
     assert runs[0].to_dict() == runs[1].to_dict()
     pd.testing.assert_frame_equal(runs[0].moves, runs[1].moves)
+
+
+def test_an_estimator_without_random_state_gets_the_seed():
+    draw = STUDY.sample(150)
+    people = STUDY.table(draw.x)
+    loose = make_pipeline(StandardScaler(), BaggingClassifier(DecisionTreeClassifier(max_features=1), n_estimators=5))
+    given = {"schema": STUDY.schema, "rounds": 1, "eta": lambda t: STUDY.eta(t.to_numpy())}
+    method = ta.methods.NearestRow()
+    runs = [rounds_of_recourse(loose, people, draw.y, method, **given).to_dict() for _ in range(3)]
+    assert runs[0] == runs[1] == runs[2]
+    others = [rounds_of_recourse(loose, people, draw.y, method, **given, seed=seed).to_dict() for seed in (1, 2)]
+    assert others[0] != others[1]
+    assert loose.get_params()["baggingclassifier__random_state"] is None  # a clone is changed, not hers
+
+
+def test_eta_must_say_which_class_is_good():
+    draw = STUDY.sample(300)
+    words = LogisticRegression().fit(STUDY.table(draw.x), np.where(draw.y, "good", "poor"))
+    with pytest.raises(ta.errors.AuditError, match="which of them means repaid"):
+        study(300, eta=words)
+    with pytest.raises(ta.errors.AuditError, match="no numbers"):
+        study(300, eta=lambda t: ["often"] * len(t))
 
 
 def test_moves_are_the_verified_rows():
@@ -279,7 +302,7 @@ def test_another_estimator_may_offer_what_the_first_did_not():
         ({"estimator": LogisticRegression(C=-1)}, "LogisticRegression cannot be trained on these people"),
         ({"method": Straight}, "is no method"),
         ({"labels": [True] * 40}, "single class"),
-        ({"labels": [True] * 39}, "39 labels for 40 people"),
+        ({"labels": [True] * 39}, "labels= has 39 values for 40 people"),
         ({"labels": [True] * 3 + [False] * 37, "eta": None}, "too few to learn"),
         ({"people": pd.DataFrame({"t": [0.0] * 40, "u": 0.5}, index=[1] * 40)}, "share an index label"),
     ],

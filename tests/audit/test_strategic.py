@@ -199,6 +199,20 @@ def test_a_function_is_asked_at_random_points():
     assert (near.accepts(people) == near.accepts(people[::-1])[::-1]).all()
 
 
+def test_another_level_is_far():
+    """A point near a row may be nearest to a legal row that is not: a level changes as a whole, sqrt(2) away."""
+    schema = ta.Schema((ta.Category("c", levels=("p", "q", "r")), ta.Number("a", low=0, high=1)))
+    model = ta.models.wrap(lambda table: (table["c"].to_numpy() == "q") * 1.0, schema, threshold=0.5)
+    person = pd.DataFrame({"c": ["p"], "a": [0.5]})
+    assert effective_classifier(model, 0.8).accepts(person).tolist() == [False]
+    assert effective_classifier(model, 1.5).accepts(person).tolist() == [True]
+    steps = ta.Schema((ta.Number("a", low=0, high=10, step=5),))
+    model = ta.models.wrap(lambda table: (table["a"].to_numpy() >= 5) * 1.0, steps, threshold=0.5)
+    zero = pd.DataFrame({"a": [0.0]})
+    assert effective_classifier(model, 0.3).accepts(zero).tolist() == [False]
+    assert effective_classifier(model, 0.6).accepts(zero).tolist() == [True]
+
+
 @pytest.mark.parametrize("norm", [1.0, 2.0, math.inf])
 def test_balls(norm):
     rng = np.random.default_rng(0)

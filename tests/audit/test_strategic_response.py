@@ -10,6 +10,7 @@ from hand import linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import norm as normal
 
 import turnabout as ta
@@ -56,6 +57,33 @@ def test_defiant_people_are_cancelled_in_the_study(distance):  # check 26
     assert defiant.shift.risk.value == pytest.approx(BEFORE, abs=1e-12)
     assert defiant.best.risk.value == pytest.approx(BEFORE, abs=1e-9)
     assert defiant.best_shift == pytest.approx(distance, abs=1e-4)
+
+
+@pytest.mark.parametrize("distance", [100.0, 1e5, 1e7])
+def test_long_ways_are_no_harder(distance):
+    report = strategic_response(STUDY, distance)
+    assert report.defiant.best_shift == distance and report.defiant.best.risk.value == pytest.approx(BEFORE, abs=1e-9)
+    assert report.compliant.best.risk.value < 1e-12  # everyone who moves far enough is good
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("distance", [0.3, 1.0, 2.0])
+def test_best_shift_is_where_the_slope_is_zero(scale, distance):
+    line, reach = GaussianLine(STUDY.mean * scale, STUDY.sd * scale), distance * scale
+
+    def slope(s):
+        """Of the compliant risk: g(s - D) - f(s - D) (1 - eta(s)) - P(M) eta'(s), f = g + b the density."""
+        good = 0.5 * normal.pdf(s - reach, line.mean, line.sd)
+        bad = 0.5 * normal.pdf(s - reach, -line.mean, line.sd)
+        eta = float(line.eta(s))
+        movers = sum(
+            0.5 * (normal.cdf(s, m, line.sd) - normal.cdf(s - reach, m, line.sd)) for m in (line.mean, -line.mean)
+        )
+        return good - (good + bad) * (1 - eta) - movers * eta * (1 - eta) * 2 * line.mean / line.sd**2
+
+    found = strategic_response(line, reach).compliant.best_shift
+    exact = brentq(slope, found - 0.1 * scale, found + 0.1 * scale, xtol=1e-14 * scale)
+    assert found == pytest.approx(exact, abs=1e-7 * line.sd)
 
 
 @given(line=LINES, distance=st.floats(0, 4))
@@ -195,6 +223,17 @@ def test_people_before_a_linear_model():
         assert got.shift.risk.value == pytest.approx(want.shift.risk.value, abs=0.02)
 
 
+def test_labels_go_by_the_people():
+    study = Gaussians()
+    draw = study.sample(200, seed=3)
+    people, eta = study.table(draw.x), lambda table: study.eta(table.to_numpy())
+    plain = PeopleLine.of(study.model(), people, eta, labels=draw.y)
+    shuffled = pd.Series(draw.y).sort_values()
+    assert (PeopleLine.of(study.model(), people, eta, labels=shuffled).eta == plain.eta).all()
+    with pytest.raises(ta.errors.AuditError, match="index is not that of the people"):
+        PeopleLine.of(study.model(), people, eta, labels=shuffled.iloc[:-1])
+
+
 @pytest.mark.parametrize(("norm", "move"), [(1, (0, 0.1)), (2, (0.06, 0.08)), (math.inf, (0.1, 0.1))])
 def test_landing_goes_the_shortest_way(norm, move):
     schema = ta.Schema((ta.Number("a", low=0, high=1), ta.Number("b", low=0, high=1)))
@@ -248,10 +287,10 @@ def test_report_travels():
         ),
         (lambda: PeopleLine.of("model", [], len), "no straight boundary"),
         (lambda: PeopleLine([0, 1, 2, math.nan], [0, 1, 0, 1], None), "NaN or infinite"),
-        (lambda: PeopleLine([0, 1, 2, 3], [0, 1, 0, 2], None), "eta holds values that are no probabilities"),
+        (lambda: PeopleLine([0, 1, 2, 3], [0, 1, 0, 2], None), "eta= holds"),
         (
             lambda: strategic_response(PeopleLine([-1, -2, 2, 3], [0, 1, 0, 1], lambda s: np.full(4, math.nan)), 2),
-            "landing holds values that are no probabilities",
+            "landing= holds",
         ),
         (
             lambda: strategic_response(PeopleLine([-1, -2, 2, 3], [0, 1, 0, 1], lambda s: 0.5), 2),
@@ -261,7 +300,7 @@ def test_report_travels():
             lambda: PeopleLine.of(
                 Gaussians().model(), Gaussians().table(np.zeros((5, 2))), lambda t: 0.5 + t["x1"] + 9
             ),
-            "eta holds",
+            "eta= holds 9.5",
         ),
     ],
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
+from turnabout.audit.aligned import aligned
 from turnabout.audit.rates import members
 from turnabout.errors import AuditError
 from turnabout.typing import is_number
@@ -87,7 +88,7 @@ def accepting(accept: Accept, cost: np.ndarray, groups: object, index: pd.Index)
                 raise AuditError(
                     f"accept= says nothing of group {label!r}.", hint=f"it knows {list(accept)}; name every group."
                 )
-            if who.any():
+            if label in accept:
                 out[who & offered] = _one(accept[label], cost[who & offered])
     elif callable(accept) or is_number(accept):
         out[offered] = _one(accept, cost[offered])
@@ -97,21 +98,16 @@ def accepting(accept: Accept, cost: np.ndarray, groups: object, index: pd.Index)
 
 
 def per_person(name: str, values: object, index: pd.Index) -> np.ndarray:
-    """(n,) probabilities given one by one: a Series by the people's labels, other values by their order."""
-    if isinstance(values, pd.Series):
-        if values.index.has_duplicates or len(index.difference(values.index)):
-            raise AuditError(
-                f"{name}= is a Series whose index is not that of the people.",
-                hint="index it as the people are, or pass plain values in their order.",
-            )
-        values = values.reindex(index)
+    """(n,) probabilities given one by one."""
+    return check_probabilities(name, numbers(name, aligned(name, values, index)))
+
+
+def numbers(name: str, values: Any) -> np.ndarray:
+    """As floats, or an error."""
     try:
-        out = np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise AuditError(f"{name}={values!r} is no number and no numbers.", hint="use numbers from 0 to 1.") from None
-    if out.shape != (len(index),):
-        raise AuditError(f"{name}= has {out.size} values for {len(index)} people.", hint="give one per person, or one.")
-    return check_probabilities(name, out)
+        raise AuditError(f"{name}= gives what are no numbers.", hint="give probabilities from 0 to 1.") from None
 
 
 def check_probabilities(name: str, values: np.ndarray) -> np.ndarray:
@@ -127,10 +123,11 @@ def check_probabilities(name: str, values: np.ndarray) -> np.ndarray:
 
 def _one(rule: object, cost: np.ndarray) -> np.ndarray:
     if is_number(rule):
-        return check_probabilities("accept", np.full(len(cost), float(rule)))  # type: ignore[arg-type]
+        share = check_probabilities("accept", np.array([float(rule)]))  # type: ignore[arg-type]
+        return np.repeat(share, len(cost))
     if not callable(rule):
         raise AuditError(f"accept={rule!r} is no probability and no rule.", hint="use 1.0, or WithinCost(budget).")
-    out = np.asarray(rule(cost), dtype=np.float64)
+    out = numbers("accept", rule(cost))
     if out.shape != cost.shape:
         raise AuditError(
             f"the rule {rule!r} gives {out.size} probabilities for {len(cost)} costs.", hint="return one for each cost."

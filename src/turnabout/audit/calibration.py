@@ -31,7 +31,8 @@ class VennAbers:
 
     [p_0, p_1] is the interval, and p lies in it. One of p_0, p_1 is perfectly calibrated on people who are exchangeable
     with those given; elsewhere, for refused people where only the approved were seen, it knows nothing of how
-    these differ. Scores are first rounded to at most 256 quantiles, which leaves that property as it is.
+    these differ. The property holds up to the rounding of scores to at most 256 quantiles of those given: the cuts are
+    taken without the person asked about, so that with few people she is not quite exchangeable with them.
 
     Parameters
     ----------
@@ -79,12 +80,23 @@ def folds_of(labels: np.ndarray, folds: int, seed: int) -> np.ndarray:
             f"there are {good} good and {len(labels) - good} bad labels: too few to learn P(repays) from.",
             hint=f"give at least {LEAST} of each, or pass eta=.",
         )
+    if folds > min(good, len(labels) - good):
+        raise AuditError(
+            f"folds={folds} are more than the {min(good, len(labels) - good)} people of the rarer label.",
+            hint="use 5: each fold needs people of both labels.",
+        )
     rng = np.random.default_rng(seed)
     out = np.empty(len(labels), dtype=np.int64)
     for kind in (False, True):
         mine = np.flatnonzero(labels == kind)
         out[rng.permutation(mine)] = np.arange(len(mine)) % folds
     return out
+
+
+def teaches(labels: np.ndarray, fold: np.ndarray, times: np.ndarray) -> bool:
+    """Whether people of both labels are left, counted `times`, without any one of the folds."""
+    counts = [np.bincount(fold, times * (labels == kind)) for kind in (False, True)]
+    return all(bool((count.sum() - count > 0).all()) for count in counts)
 
 
 def cross_fitted(
@@ -138,7 +150,7 @@ def cross_fitted(
 
 
 @dataclass(frozen=True)
-class Calibration:
+class CalibrationError:
     r"""How far probabilities lie from what happened.
 
         error = sum over bins b of n_b / n  | mean of eta - mean of labels |                                (1)
@@ -166,7 +178,7 @@ class Calibration:
     near_n: int = 0
 
     @classmethod
-    def of(cls, eta: np.ndarray, labels: np.ndarray, near: np.ndarray) -> Calibration:
+    def of(cls, eta: np.ndarray, labels: np.ndarray, near: np.ndarray) -> CalibrationError:
         """From (m,) probabilities and labels of people, and how often (m,) each is the nearest to a landing point."""
         error, noise, bias = _gap(eta, labels, np.ones(len(eta)))
         there = near > 0

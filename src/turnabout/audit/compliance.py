@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from turnabout.audit.accepting import check_probabilities, per_person
+from turnabout.audit.accepting import check_probabilities, numbers, per_person
 from turnabout.errors import AuditError
 from turnabout.schema import Schema
 from turnabout.typing import is_number
@@ -75,7 +75,7 @@ def complying(
     if callable(compliance):
         chance = np.zeros(len(before))
         if moved.any():
-            out = np.asarray(compliance(before[moved], after[moved]), dtype=np.float64)
+            out = numbers("compliance", compliance(before[moved], after[moved]))
             if out.shape != (int(moved.sum()),):
                 raise AuditError(
                     f"the outcome gives {out.size} probabilities for {int(moved.sum())} people who move.",

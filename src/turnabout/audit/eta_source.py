@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from turnabout.audit.accepting import check_probabilities
-from turnabout.audit.calibration import Eta, VennAbers, cross_fitted
+from turnabout.audit.accepting import check_probabilities, numbers
+from turnabout.audit.calibration import Eta, VennAbers, cross_fitted, folds_of, teaches
 from turnabout.audit.risk_people import Offers
 from turnabout.errors import AuditError
 from turnabout.models import Model
@@ -39,16 +39,16 @@ class Etas:
         if isinstance(eta, tuple):
             if len(eta) != 2:
                 raise AuditError(f"eta= holds {len(eta)} parts.", hint="give (before, after), one array each.")
-            first, after = (_numbers(part) for part in eta)
+            first, after = (numbers("eta", part) for part in eta)
             if first.shape != (n,) or after.shape != (n,):
                 raise AuditError(
                     f"eta= holds {first.size} and {after.size} values for {n} people.", hint="give one per person each."
                 )
             after = np.where(offers.offered, after, first)  # who has no option lands nowhere
+            for part in (first, after):
+                check_probabilities("eta", part)
         else:
-            first, after = (_ask(eta, table) for table in (offers.people, offers.after))
-        check_probabilities("eta", first)
-        check_probabilities("eta", after)
+            first, after = (ask_eta(eta, table) for table in (offers.people, offers.after))
         low, high = first, first
         if not seen.all():
             around = VennAbers(first[seen], y[seen])(first)
@@ -58,8 +58,12 @@ class Etas:
     def again(self, k: int) -> tuple[Eta, ...]:
         """A fit on people drawn with replacement, by the k-th drawing."""
         rng = np.random.default_rng([self.seed, k])
-        m = int(self.seen.sum())
-        return self._fitted(np.bincount(rng.integers(m, size=m), minlength=m))
+        labels = self.y[self.seen]
+        fold, m = folds_of(labels, self.folds, self.seed), len(labels)
+        times = np.zeros(m, dtype=np.int64)
+        while not teaches(labels, fold, times):
+            times = np.bincount(rng.integers(m, size=m), minlength=m)
+        return self._fitted(times)
 
     def _fitted(self, times: np.ndarray | None) -> tuple[Eta, ...]:
         x, x_after = self.offers.x.numpy(), self.offers.x_after.numpy()
@@ -68,7 +72,8 @@ class Etas:
         return cross_fitted(x[self.seen], self.y[self.seen], (x, x_after), own, self.folds, self.seed, times)
 
 
-def _ask(eta: Any, table: pd.DataFrame) -> np.ndarray:
+def ask_eta(eta: Any, table: pd.DataFrame) -> np.ndarray:
+    """(n,) P(repays) of the rows of a table, from a function of tables or a fitted estimator."""
     ask = eta.predict_proba if hasattr(eta, "predict_proba") else eta
     if isinstance(eta, Model) or not callable(ask):
         raise AuditError(
@@ -80,19 +85,12 @@ def _ask(eta: Any, table: pd.DataFrame) -> np.ndarray:
             f"eta= knows the classes {classes}, and which of them means repaid is not said.",
             hint="fit it on True and False, or pass a function from a table to P(repays).",
         )
-    out = _numbers(ask(table))
+    out = numbers("eta", ask(table))
     if out.ndim == 2 and out.shape[1] == 2:
         out = out[:, 1]
     if out.shape != (len(table),):
         raise AuditError(f"eta= gives shape {out.shape} for {len(table)} people.", hint="return one P(repays) per row.")
-    return out
-
-
-def _numbers(values: Any) -> np.ndarray:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise AuditError("eta= gives what are no numbers.", hint="give probabilities from 0 to 1.") from None
+    return check_probabilities("eta", out)
 
 
 def _is_model(eta: Any, model: Model) -> bool:

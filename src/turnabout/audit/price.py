@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnabout.audit.aligned import first_options, same_rows
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.core import Recourse, Status
@@ -48,12 +49,9 @@ class LandingPrice:
 
 def price_of_landing(plain: Recourse, landed: Recourse) -> LandingPrice:
     """Compare an answer with one of the same people that lands higher; first options count."""
-    if not plain.people.index.equals(landed.people.index):
+    if plain.features != landed.features or not same_rows(plain.people, landed.people, plain.features):
         raise AuditError("the two answers are about different people.", hint="answer the same table twice.")
-    first = [
-        answer.options["cost"][answer.options.index.get_level_values("option") == 0].droplevel("option")
-        for answer in (plain, landed)
-    ]
+    first = [first_options(answer)["cost"] for answer in (plain, landed)]
     common = first[0].index.intersection(first[1].index)
     before, after = (cost.loc[common].to_numpy(dtype=np.float64) for cost in first)
     had = (plain.status == Status.FOUND).to_numpy(dtype=bool)

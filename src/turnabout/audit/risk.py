@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.accepting import Accept, accepting
-from turnabout.audit.calibration import Calibration, Eta
+from turnabout.audit.aligned import aligned
+from turnabout.audit.calibration import CalibrationError, Eta
 from turnabout.audit.compliance import Compliance, complying
 from turnabout.audit.eta_source import Etas, EtaSource
 from turnabout.audit.rates import members
@@ -62,9 +63,13 @@ def risk_of_recourse(
     Use it before offering recourse, on people on whom the model was not trained. It is as good as eta, which is plugged
     in where nobody has been seen yet: look at `calibration`, `outside`, and `excess_if_outside`.
 
+    A figure has an interval where it rests on 10 people or more: those who move, for what recourse changes; those worth
+    an offer, for the profit of choosing. With the true eta of the Gaussian study, each interval of 95 % held the truth
+    in 94 to 99 % of 1,000 draws of 50 people, in 94 to 98 % with 100, and in 94 to 96 % with 500 (`risk_coverage`).
+
     The least landing probability whose verdict is not HARM is, over bootstrap replicates r,
 
-        quantile at (1 - confidence) / 2 of   sum w (1 - (2 - rho) b) / sum w rho                                (3)
+        quantile, where the interval of Delta begins, of   sum w (1 - (2 - rho) b) / sum w rho                   (3)
 
     (b is eta0, or the label), since all landing at p have Delta_r <= 0 if and only if p is at least that ratio.
 
@@ -94,7 +99,7 @@ def risk_of_recourse(
     bootstrap, confidence : replicates of people drawn with replacement, and confidence of the intervals.
     refit : how often to fit eta anew, on people drawn with replacement, to widen the intervals by its error: 0 for
         never, or at least 2. None: 10 times where eta is fitted. On 60 draws of 1,000 people of the Gaussian study, the
-        95 % interval of the compliant excess held the truth in 57 with 8 fits, and in 34 without.
+        95 % interval of the compliant excess held the truth in 58 with 8 fits, and in 31 without.
 
     References
     ----------
@@ -119,9 +124,14 @@ def risk_of_recourse(
         b = np.where(seen, y, eta0.value) if before == "labels" else eta0.value
         low, high = (eta0.low, eta0.high) if refused == "interval" else refused
         landing = np.where(offers.offered, eta1.value, np.nan)
-        chance = outcome if rho is None else eta0.value + rho * (eta1.value - eta0.value)
-        assert chance is not None
         bounded = observed == "approved"
+
+        def worth(own: np.ndarray) -> np.ndarray | None:
+            """(n,) who is worth an offer."""
+            chance = outcome if rho is None else own + rho * (eta1.value - own)
+            assert chance is not None
+            return None if gain is None or loss is None else offers.offered & (chance * (gain + loss) >= loss)
+
         return Stand(
             accepted=offers.accepted,
             offered=offers.offered,
@@ -133,7 +143,8 @@ def risk_of_recourse(
             before_high=np.where(seen, b, high) if bounded else None,
             complies=rho,
             outcome=outcome,
-            offer=None if gain is None or loss is None else offers.offered & (chance * (gain + loss) >= loss),
+            offer=worth(np.where(seen, eta0.value, low) if bounded else eta0.value),
+            offer_high=worth(np.where(seen, eta0.value, high)) if bounded else None,
         )
 
     far = np.zeros(len(seen), dtype=bool)
@@ -156,7 +167,9 @@ def risk_of_recourse(
 
 
 def _groups(groups: Any, index: pd.Index) -> dict[Any, np.ndarray]:
-    if groups is not None and bool(pd.isna(pd.Series(groups)).all()):
+    if groups is None:
+        return {}
+    if bool(pd.isna(aligned("groups", groups, index)).all()):
         raise AuditError("every group label is missing.", hint="give one label per person, or leave groups= out.")
     return members(groups, index)
 
@@ -178,9 +191,9 @@ def _support(offers: Offers, seen: np.ndarray, limit: float, seed: int) -> Suppo
     return found
 
 
-def _calibration(eta0: Eta, y: np.ndarray, seen: np.ndarray, near: Support) -> Calibration:
+def _calibration(eta0: Eta, y: np.ndarray, seen: np.ndarray, near: Support) -> CalibrationError:
     often = np.bincount(near.nearest, minlength=int(seen.sum())).astype(np.float64)
-    out = Calibration.of(eta0.value[seen], y[seen].astype(np.float64), often)
+    out = CalibrationError.of(eta0.value[seen], y[seen].astype(np.float64), often)
     for sentence in out.above(CALIBRATED):
         warnings.warn(f"{sentence}: figures that rest on eta are off by about as much.", stacklevel=3)
     return out

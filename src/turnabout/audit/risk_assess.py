@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from turnabout.audit.calibration import Calibration
+from turnabout.audit.calibration import CalibrationError
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.audit.resample import resampled_sums
+from turnabout.audit.risk_intervals import FEW, Ends, unseen
 from turnabout.audit.risk_report import ByCompliance, GroupRisk, RiskReport, Verdict
 from turnabout.audit.risk_sums import GRID, Stand, Sums, figures, unbounded_break_even
-
-FEW = 10  # people below whom no interval is given and no verdict passed
-FAR = 1e300  # stands for infinity where quantiles interpolate
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,71 +28,16 @@ class Setting:
     refit: int = 0
     seed: int = 0
     confidence: float = 0.95
-    calibration: Calibration | None = None
+    calibration: CalibrationError | None = None
     outside: np.ndarray | None = None  # (n,) of landing points
     notes: tuple[str, ...] = ()
     index: pd.Index | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Ends:
-    """Figures at either end of what is not known (or once), with bootstrap replicates, and under other fits of eta."""
-
-    value: list[Sums]
-    drawn: list[Sums]
-    others: list[Sums]
-    confidence: float
-
-    @cached_property
-    def intervals(self) -> list[dict[str, tuple[float, float]]]:
-        r"""Percentile intervals by figure, at either end; infinite or NaN where nothing is known.
-
-        With k other fits of eta, each half h of an interval grows to
-
-            sqrt( h^2 + (t s)^2 ),   s the deviation of the figure over the fits, t Student's quantile for k - 1     (1)
-        """
-        from scipy.special import stdtrit
-
-        tail = (1.0 - self.confidence) / 2.0
-        out = []
-        for value, drawn, others in zip(self.value, self.drawn, self.others):
-            replicates = np.clip(np.stack(list(drawn.values())), -FAR, FAR)  # (figures, replicates)
-            gaps = np.isnan(replicates)
-            ends = np.quantile(np.where(gaps, 0.0, replicates), [tail, 1.0 - tail], axis=1)
-            for j in np.flatnonzero(gaps.any(1)):  # replicates with nobody to divide by are left out
-                left = replicates[j, ~gaps[j]]
-                ends[:, j] = np.quantile(left, [tail, 1.0 - tail]) if len(left) else np.nan
-            ends[np.abs(ends) > FAR / 1e6] = np.inf
-            middle, fits = np.array(list(value.values())), np.stack(list(others.values()))
-            if fits.shape[1]:
-                wider = float(stdtrit(fits.shape[1] - 1, 1.0 - tail)) * fits.std(1, ddof=1)
-                ends = middle + np.array([[-1.0], [1.0]]) * np.hypot(ends - middle, wider)  # (1)
-            out.append({name: (float(low), float(high)) for name, low, high in zip(drawn, *ends)})
-        return out
-
-    def estimates(self, name: str, n: int) -> tuple[Estimate, Estimate]:
-        """The lowest and the highest the figure may be, each with its interval; the same twice where it is known."""
-        out = []
-        for value, intervals in zip(self.value, self.intervals):
-            low, high = intervals[name] if n >= FEW else (np.nan, np.nan)
-            out.append(Estimate.between(float(value[name]), low, high, n))
-        if any(one.value is None for one in out):  # an end that does not exist bounds nothing
-            unknown = out[0] if len(out) == 1 else Estimate(None, None, None, n)
-            return unknown, unknown
-        return min(out, key=_value), max(out, key=_value)
-
-    def estimate(self, name: str, n: int) -> Estimate:
-        """The figure with its interval; of two ends only the interval around both."""
-        first, last = self.estimates(name, n)
-        if first == last:
-            return first
-        return Estimate(None, first.low, last.high, n)
-
-
 def assess(
     stand: Stand, groups: Mapping[Hashable, np.ndarray], setting: Setting, refitted: Sequence[Stand] = ()
 ) -> RiskReport:
-    """The report on people as they stand, with percentile bootstrap intervals.
+    """The report on people as they stand, with bootstrap intervals (see `risk_intervals`).
 
     Each person adds one number to each sum, and acceptance enters by its probability: what is averaged is the expected
     contribution, so that no chance of a simulated decision is added to the chance of who is in the table.
@@ -117,17 +59,20 @@ def assess(
 
     def table(one: Stand) -> np.ndarray:
         parts = one.columns()
-        return np.stack([part[name] for part in parts for name in names], axis=1)[order]
+        return np.stack([part[name] for part in parts for name in names], axis=1)
 
-    base = table(stand)
+    base = table(stand)[order]
     sums = np.add.reduceat(base, starts, axis=0)  # (groups, k)
     drawn = resampled_sums(base, starts, setting.bootstrap, setting.seed)
-    fits = [np.add.reduceat(table(one), starts, axis=0) for one in refitted]
+    fits = [np.add.reduceat(table(one)[order], starts, axis=0) for one in refitted]
     others = np.stack(fits) if fits else np.empty((0, *sums.shape))  # (fits, groups, k)
 
-    def part(which: int | None) -> Ends:
+    def part(which: int | None, inside: np.ndarray) -> Ends:
         """Figures of one group, or of all."""
         kinds = [each.sum(-2) if which is None else each[..., which, :] for each in (sums, drawn, others)]
+        imagined, count = unseen(stand, inside)
+        rng = np.random.default_rng([setting.seed, 0 if which is None else which + 1])
+        kinds[1] = kinds[1] + rng.standard_gamma(count, (setting.bootstrap, len(count))) @ table(imagined)
         value: list[Sums] = []
         replicates: list[Sums] = []
         fitted: list[Sums] = []
@@ -139,13 +84,26 @@ def assess(
                 if out is replicates:
                     unbounded_break_even(columns, made)
                 out.append(made if which is None else {name: made[name] for name in ("excess", "cost")})
-        return Ends(value, replicates, fitted, setting.confidence)
+        return Ends(value, replicates, fitted, setting.confidence, _people_behind(stand, inside, list(value[0])))
 
     burden = tuple(
-        _group(label, groups[label], stand, part(labels.index(label)) if label in inhabited else None)
-        for label in groups
+        _group(label, who, stand, part(labels.index(label), who) if label in inhabited else None)
+        for label, who in groups.items()
     )
-    return _report(stand, part(None), burden, setting)
+    return _report(stand, part(None, np.ones(n, dtype=bool)), burden, setting)
+
+
+def _people_behind(stand: Stand, inside: np.ndarray, names: Sequence[str]) -> dict[str, int]:
+    """How many people each figure rests on."""
+    moving, approved = (int((inside & who).sum()) for who in (stand.moves > 0, stand.accepted))
+    out = dict.fromkeys(names, moving)
+    for name in names:
+        if name in ("risk_before", "approvals_before", "approvals_after") or name.startswith("risk_after"):
+            out[name] = int(inside.sum())
+    out |= {"defaults_before": approved, "defaults_after": approved + moving}
+    if stand.offer is not None:
+        out["profit_if_chosen"] = int((inside & (stand.moves > 0) & stand.offer.astype(bool)).sum())
+    return out
 
 
 def _group(label: Hashable, inside: np.ndarray, stand: Stand, ends: Ends | None) -> GroupRisk:
@@ -155,10 +113,9 @@ def _group(label: Hashable, inside: np.ndarray, stand: Stand, ends: Ends | None)
     if ends is None:
         unknown = Estimate(None, None, None, 0)
         return GroupRisk(label, 0, unknown, None, unknown, without)
-    moving = int((inside & (stand.moves > 0)).sum())
-    excess = ends.estimate("excess", moving)
+    excess = ends.estimate("excess")
     part = None if stand.bounded else float(ends.value[0]["excess"]) * count / len(stand)
-    return GroupRisk(label, count, excess, part, ends.estimate("cost", moving), without)
+    return GroupRisk(label, count, excess, part, ends.estimate("cost"), without)
 
 
 def _report(stand: Stand, ends: Ends, groups: tuple[GroupRisk, ...], setting: Setting) -> RiskReport:
@@ -166,15 +123,13 @@ def _report(stand: Stand, ends: Ends, groups: tuple[GroupRisk, ...], setting: Se
     w = stand.moves
     total = float(w.sum())
     approved = int(stand.accepted.sum())
-    people = {"risk_before": n, "approvals_before": n, "approvals_after": n, "defaults_before": approved}
-    people |= {"defaults_after": approved + moving, "risk_after": n} | {f"risk_after {rho:g}": n for rho in GRID}
-    figure = {name: ends.estimate(name, people.get(name, moving)) for name in ends.value[0]}
+    figure = {name: ends.estimate(name) for name in ends.value[0]}
     bounds = {}
     if stand.bounded:
-        bounds = {name: ends.estimates(name, people.get(name, moving)) for name in ends.value[0] if " " not in name}
+        bounds = {name: ends.estimates(name) for name in ends.value[0] if " " not in name}
     neutral = figure.get("neutral_landing", Estimate(None, None, None, moving))
     verdict, reason = _verdict(figure["excess"], moving, setting.confidence)
-    least = neutral.low if neutral.low is not None and neutral.low <= 1.0 else None
+    least, least_note = _least_landing(stand, neutral, moving, verdict)
     histogram = None
     if total:
         bins = np.histogram(stand.eta1[stand.offered], bins=10, range=(0, 1), weights=w[stand.offered])[0] / total
@@ -192,14 +147,15 @@ def _report(stand: Stand, ends: Ends, groups: tuple[GroupRisk, ...], setting: Se
         verdict=verdict,
         reason=reason,
         break_even=figure["break_even"],
-        break_even_note=_break_even_note(figure["break_even"], moving),
+        break_even_note=_break_even_note(figure["break_even"], moving, stand.bounded),
         mended=figure["mended"],
         spoiled=figure["spoiled"],
         landing=figure["landing"],
         histogram=histogram,
         mirror=figure["mirror"],
         neutral_landing=neutral,
-        least_landing=None if least is None else max(0.0, least),
+        least_landing=least,
+        least_landing_note=least_note,
         cost=figure["cost"],
         approvals_before=figure["approvals_before"],
         approvals_after=figure["approvals_after"],
@@ -224,11 +180,6 @@ def _report(stand: Stand, ends: Ends, groups: tuple[GroupRisk, ...], setting: Se
     )
 
 
-def _value(estimate: Estimate) -> float:
-    assert estimate.value is not None
-    return estimate.value
-
-
 def _three(figure: Mapping[str, Estimate], name: str) -> ByCompliance:
     return ByCompliance(figure[f"{name} 1"], figure[f"{name} 0"], figure[name])
 
@@ -237,7 +188,8 @@ def _verdict(excess: Estimate, moving: int, confidence: float) -> tuple[Verdict,
     if not moving:
         return Verdict.UNDETERMINED, "nobody moves, so nothing changes."
     if excess.low is None or excess.high is None:
-        return Verdict.UNDETERMINED, f"only {moving} people would move: too few to tell."
+        few = f"only {moving} people would move: too few to tell."
+        return Verdict.UNDETERMINED, few if moving < FEW else "the excess risk has no interval."
     says = f"the {confidence:.0%} interval of the excess risk, [{excess.low:.4f}, {excess.high:.4f}],"
     if excess.low > 0:
         return Verdict.HARM, f"{says} lies above 0."
@@ -246,13 +198,29 @@ def _verdict(excess: Estimate, moving: int, confidence: float) -> tuple[Verdict,
     return Verdict.UNDETERMINED, f"{says} holds 0."
 
 
-def _break_even_note(figure: Estimate, moving: int) -> str:
+def _least_landing(stand: Stand, neutral: Estimate, moving: int, verdict: Verdict) -> tuple[float | None, str]:
+    """The smallest landing probability whose verdict is not HARM, or why there is none."""
+    if not moving:
+        return None, "not known: nobody moves"
+    if stand.complies is None:
+        return None, "not known: an outcome is given, not a compliance"
+    if moving < FEW:
+        return None, "not known: too few people move"
+    if not (stand.moves * stand.complies).any():  # where people land makes no difference
+        return (None, "none would do: nobody complies") if verdict is Verdict.HARM else (0.0, "any will do")
+    if neutral.low is None:
+        return None, "not known"
+    return (max(0.0, neutral.low), "") if neutral.low <= 1.0 else (None, "none would do")
+
+
+def _break_even_note(figure: Estimate, moving: int, bounded: bool) -> str:
     if not moving:
         return "nobody moves"
-    if figure.value is None and figure.low is None:
-        return "landing points are no better on average than where people came from: compliance does not help"
+    if bounded and figure.value is None:
+        nothing = figure.low is None and figure.high is None
+        return "not known without labels of the refused" if nothing else "bounds only"
     if figure.value is None:
-        return "bounds only"
+        return "landing points are no better on average than where people came from: compliance does not help"
     if figure.value > 1:
         return "above 1: no compliance suffices"
     return "below 0: even defiant people do no harm" if figure.value < 0 else "as much compliance is needed"
@@ -273,7 +241,10 @@ def _notes(stand: Stand, moving: int) -> tuple[str, ...]:
     if 0 < moving < FEW:
         out.append(f"only {moving} people would move: no intervals are given for what rests on them.")
     if stand.bounded:
-        out.append("labels of the refused are not known: figures are bounds, not points.")
+        out.append(
+            "labels of the refused are not known: figures that rest on what they would have done are bounds. Landing "
+            "probabilities rest on eta as it is."
+        )
     return tuple(out)
 
 

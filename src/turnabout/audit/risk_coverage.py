@@ -27,7 +27,8 @@ class Coverage:
 
     Attributes
     ----------
-    by_figure : figure -> share of repeats, with its own interval.
+    by_figure : figure -> share held among the repeats that gave an interval, with its own interval; unknown where
+        none did.
     truth : figure -> true value.
     n, repeats, confidence : people in each repeat, how many of these, and what the intervals promise.
     """
@@ -80,17 +81,25 @@ def risk_coverage(
     for name, value in (("n", n), ("repeats", repeats), ("bootstrap", bootstrap)):
         if not is_whole(value, 1):
             raise AuditError(f"{name}={value!r} is not a whole number from 1 up.", hint="use the default.")
+    if not (is_number(confidence) and 0 < confidence < 1):
+        raise AuditError(f"confidence={confidence!r} is not strictly between 0 and 1.", hint="use 0.95.")
+    if not is_whole(seed, 0):
+        raise AuditError(f"seed={seed!r} is not a whole number from 0 up.", hint="use 0.")
+    if study is not None and not isinstance(study, Gaussians):
+        raise AuditError(f"study={study!r} is no Gaussians.", hint="use the default.")
     for name, share in (("accept", accept), ("compliance", compliance)):
         if not (is_number(share) and 0 < share <= 1):
             raise AuditError(f"{name}={share!r} is no share above 0.", hint="use the default.")
     study = Gaussians() if study is None else study
     truth = _truth(study, accept, compliance)
-    held = dict.fromkeys(truth, 0)
+    held, given = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
     for repeat in range(repeats):
         report = _repeat(study, n, accept, compliance, bootstrap, confidence, [seed, repeat])
         for name, figure in _figures(report).items():
-            held[name] += _holds(figure, truth[name])
-    rates = {name: Rate.of(hits, repeats) for name, hits in held.items()}
+            if figure.low is not None or figure.high is not None:
+                given[name] += 1
+                held[name] += _holds(figure, truth[name])
+    rates = {name: Rate.of(hits, given[name]) for name, hits in held.items()}
     return Coverage(rates, truth, n, repeats, confidence)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.audit.aligned import aligned, first_options, same_rows
 from turnabout.core import Method, Problem, Recourse, Status
 from turnabout.errors import AuditError
 from turnabout.models import Model
@@ -79,18 +80,23 @@ def read_offers(
             f"the answer is about {len(answer)} people, and not about the {len(table)} of the table in their order.",
             hint="pass the table that find(people) was given.",
         )
+    if not same_rows(answer.people, table, model.schema.names):
+        raise AuditError(
+            "the answer is about people with other values than those of the table.",
+            hint="pass the table that find(people) was given; labels of the index alone do not tell who is who.",
+        )
     if not np.array_equal((answer.status == Status.ACCEPTED).to_numpy(dtype=bool), accepted):
         raise AuditError(
             "the answer and the model disagree on who is accepted: it was made for another model, or other rows.",
             hint="pass the model of the method's problem and the people of the answer.",
         )
-    first_options = answer.options[answer.options.index.get_level_values("option") == 0].droplevel("option")
-    where = table.index.get_indexer(first_options.index)
+    first = first_options(answer)
+    where = table.index.get_indexer(first.index)
     offered, cost = np.zeros(len(table), dtype=bool), np.full(len(table), np.nan)
-    offered[where], cost[where] = True, first_options["cost"].to_numpy(dtype=np.float64)
+    offered[where], cost[where] = True, first["cost"].to_numpy(dtype=np.float64)
     after = table
     if offered.any():
-        new = first_options[list(model.schema.names)]
+        new = first[list(model.schema.names)]
         after = pd.concat([table[~offered], new.set_axis(new.index.rename(table.index.name))]).loc[table.index]
         if not (np.asarray(model.judge(after[offered])) >= 0).all():
             raise AuditError(
@@ -123,21 +129,11 @@ def _answer(
 
 def read_labels(labels: object, index: pd.Index, seen: np.ndarray) -> np.ndarray:
     """(n,) who repaid; False for people whose labels are not seen, whatever they are."""
-    if isinstance(labels, pd.Series):
-        if labels.index.has_duplicates or len(index.difference(labels.index)):
-            raise AuditError(
-                "labels= is a Series whose index is not that of the people.",
-                hint="index it as the people are, or pass labels.to_numpy().",
-            )
-        labels = labels.reindex(index).to_numpy(dtype=object)
+    known = pd.Series(aligned("labels", labels, index)[seen], dtype=object)
     try:
-        values = np.asarray(labels if isinstance(labels, np.ndarray) else list(labels), dtype=object)  # type: ignore[call-overload]
-    except TypeError:
-        raise AuditError(f"labels={labels!r} are no labels.", hint="give True or False for each person.") from None
-    if values.shape != (len(index),):
-        raise AuditError(f"there are {values.size} labels for {len(index)} people.", hint="give one label per person.")
-    known = pd.Series(values[seen])
-    odd = known[~known.isin([0, 1]).to_numpy(dtype=bool)]
+        odd = known[~known.isin([0, 1]).to_numpy(dtype=bool)]
+    except TypeError:  # lists and the like
+        odd = known
     if len(odd):
         raise AuditError(
             f"labels hold {odd.iloc[0]!r}; they say who repaid.",

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import pandas as pd
 
-from turnabout.audit.calibration import Calibration
+from turnabout.audit.calibration import CalibrationError
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.typing import Json
@@ -68,7 +68,8 @@ class RiskReport:
     """Risk before and after recourse, with what it rests on; from `risk_of_recourse`.
 
     Where labels of the refused are not known, `value` is None and low, high enclose both the bounds and their sampling
-    error; `bounds` holds the two apart.
+    error; `bounds` holds the two apart. Figures that rest on fewer than 10 people have no interval, nor have figures
+    that are the same for everyone.
 
     Attributes
     ----------
@@ -79,13 +80,14 @@ class RiskReport:
     excess : R_Q - R_P.
     verdict, reason : from the interval of excess at the given compliance, and why.
     break_even, break_even_note : the compliance at which excess is 0, and what that says.
-    mended, spoiled : excess = spoiled - mended: share of all people who move and will not repay, accepted now; and
-        share of those who move and would have repaid, refused before.
+    mended : share of all people who move and would have repaid before: no longer refused by mistake.
+    spoiled : share of all people who move and will not repay: now accepted by mistake. excess = spoiled - mended.
     landing : mean P(repays) at landing points, over those who move.
     histogram : share of those who move by landing probability, ten bins from 0 to 1.
     mirror : mean of 1 - eta0 over those who move; where landing is that high, compliant people do no harm.
     neutral_landing : the probability at which all would have to land for an excess of 0; beyond 1 none suffices.
-    least_landing : the smallest landing probability whose verdict is not HARM; None where there is none.
+    least_landing, least_landing_note : the smallest landing probability whose verdict is not HARM; None where there is
+        none, or where it is not known, as the note says.
     cost : mean cost of those who move.
     approvals_before, approvals_after : share of people approved.
     defaults_before, defaults_after : share of the approved who do not repay.
@@ -118,6 +120,7 @@ class RiskReport:
     mirror: Estimate
     neutral_landing: Estimate
     least_landing: float | None
+    least_landing_note: str
     cost: Estimate
     approvals_before: Estimate
     approvals_after: Estimate
@@ -128,7 +131,7 @@ class RiskReport:
     chosen: Estimate | None
     groups: tuple[GroupRisk, ...]
     bounds: Mapping[str, tuple[Estimate, Estimate]]
-    calibration: Calibration | None
+    calibration: CalibrationError | None
     outside: Rate
     excess_if_outside: tuple[float, float] | None
     notes: tuple[str, ...]
@@ -176,7 +179,7 @@ class RiskReport:
         ]
         if self.profit is not None:
             lines.append(f"profit change per person  {_say(self.profit)}")
-        least = "none would do" if self.least_landing is None else f"{self.least_landing:.3f}"
+        least = self.least_landing_note or f"{self.least_landing:.3f}"
         lines.append(f"least landing without proven harm: {least}")
         for group in self.groups:
             lines.append(f"  {group.group} (n={group.n}): excess {_say(group.excess)}; without option {group.without}")
@@ -190,7 +193,7 @@ class RiskReport:
         out: Json = {}
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, (Estimate, ByCompliance, Rate, Calibration)):
+            if isinstance(value, (Estimate, ByCompliance, Rate, CalibrationError)):
                 value = value.to_dict()
             elif isinstance(value, tuple):
                 value = [part.to_dict() if isinstance(part, GroupRisk) else part for part in value]

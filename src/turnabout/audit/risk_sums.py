@@ -27,6 +27,7 @@ class Stand:
     complies : rho; None with an outcome.
     outcome : P(repays) of those who moved, from a causal model; None with rho.
     offer : whether a lender who looks at profit would make the offer; None without gain and loss.
+    offer_high : the same at the upper end of `before`; None where that is known.
     """
 
     accepted: np.ndarray
@@ -40,6 +41,7 @@ class Stand:
     complies: np.ndarray | None = None
     outcome: np.ndarray | None = None
     offer: np.ndarray | None = None
+    offer_high: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.accepted)
@@ -68,14 +70,17 @@ class Stand:
         With two ends, the error after recourse has sums of its own: its bounds take either end, person by person.
         """
         if self.before_high is None:
-            return [self._columns(self.before)]
-        ends = [self._columns(end) for end in (self.before, self.before_high)]
+            return [self._columns(self.before, self.eta0, self.offer)]
+        ends = [
+            self._columns(self.before, self.before, self.offer),
+            self._columns(self.before_high, self.before_high, self.offer_high),
+        ]
         for name, rho in {"after": None, **{f"after {rho:g}": rho for rho in GRID}}.items():
             a, b = (self.error(end, rho) for end in (self.before, self.before_high))
             ends[0][name], ends[1][name] = np.minimum(a, b), np.maximum(a, b)
         return ends
 
-    def _columns(self, b: np.ndarray) -> Sums:
+    def _columns(self, b: np.ndarray, eta0: np.ndarray, offer: np.ndarray | None) -> Sums:
         w = self.moves
         one = np.ones(len(self))
         repays = w * self.repays(b, None)
@@ -85,7 +90,7 @@ class Stand:
             "wrong": np.where(self.accepted, 1.0 - b, b),
             "good": w * b,
             "landing": w * np.where(self.offered, self.eta1, 0.0),
-            "mirror": w * (1.0 - self.eta0),
+            "mirror": w * (1.0 - eta0),
             "cost": w * np.where(self.offered, self.cost, 0.0),
             "repays": repays,
             "approved": self.accepted.astype(np.float64),
@@ -93,8 +98,8 @@ class Stand:
         }
         if self.complies is not None:
             out |= {"complies": w * self.complies, "complies_good": w * self.complies * b}
-        if self.offer is not None:
-            out |= {"offer": w * self.offer, "offer_repays": repays * self.offer}
+        if offer is not None:
+            out |= {"offer": w * offer, "offer_repays": repays * offer}
         return out
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from turnabout.actions import ActionSet, Rule
-from turnabout.audit.accepting import Accept, check_probabilities
+from turnabout.audit.accepting import Accept
 from turnabout.audit.calibration import cross_fitted, folds_of
 from turnabout.audit.estimate import Estimate
+from turnabout.audit.eta_source import ask_eta
 from turnabout.audit.rates import Rate
 from turnabout.audit.risk_people import read_labels
 from turnabout.audit.rounds_lender import Lender, margins
@@ -20,7 +21,6 @@ from turnabout.audit.rounds_report import Round, Rounds
 from turnabout.core import Method, Problem
 from turnabout.costs import Cost
 from turnabout.errors import AuditError
-from turnabout.models import Model
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Progress, is_number, is_whole
 
@@ -81,7 +81,7 @@ def rounds_of_recourse(
     retrain : True; False to keep the first model; or another estimator, to be trained from the second model on.
     held_out : share of people set apart. With 0, people are judged by models trained on them, which flatters those.
     threshold, cost, rules, actions : those of wrap and of Problem.
-    seed : same seed, same answer.
+    seed : same seed, same answer. Estimators that were given no random_state get this one, within Pipelines too.
     progress : called with (people done, people in all rounds together).
     """
     given = as_frame(people)
@@ -97,7 +97,7 @@ def rounds_of_recourse(
         )
     oracle = _oracle(eta, schema, table, y, seed)
     later = None if retrain is False else estimator if retrain is True else retrain
-    lender = Lender(estimator, later, schema, table, threshold, capacity)
+    lender = Lender(estimator, later, schema, table, threshold, capacity, seed)
     promises: list[Promise] = []
     states: list[Round] = []
     stopped = None
@@ -205,20 +205,8 @@ def _oracle(eta: Any, schema: Schema, table: pd.DataFrame, y: np.ndarray, seed: 
             return cross_fitted(x, y, (schema.encode(rows).numpy(),), place, FOLDS, seed)[0].value
 
         return learned
-    ask = eta.predict_proba if hasattr(eta, "predict_proba") else eta
-    if isinstance(eta, Model) or not callable(ask):
-        raise AuditError(f"eta={eta!r} gives no P(good).", hint="pass a fitted classifier, or a function of tables.")
-
-    def given(rows: pd.DataFrame, place: np.ndarray) -> np.ndarray:
-        out = np.asarray(ask(rows), dtype=np.float64)
-        if out.ndim == 2 and out.shape[1] == 2:
-            out = out[:, 1]
-        if out.shape != (len(rows),):
-            raise AuditError(f"eta= gives shape {out.shape} for {len(rows)} rows.", hint="return one P(good) per row.")
-        return check_probabilities("eta", out)
-
-    given(table, np.arange(len(table)))
-    return given
+    ask_eta(eta, table)  # refuses what gives no probabilities before any round
+    return lambda rows, place: ask_eta(eta, rows)
 
 
 def _overall(progress: Progress | None, r: int, rounds: int, n: int) -> Progress | None:

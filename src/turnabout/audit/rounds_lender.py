@@ -19,6 +19,7 @@ class Lender:
     ----------
     estimator, later : the first one to be trained, and the one trained from the second time on (None: never).
     capacity : how many people may be approved; None for no limit.
+    seed : of estimators that were given none.
     first : the people as they were, on whom drift is measured.
     """
 
@@ -35,9 +36,11 @@ class Lender:
         first: pd.DataFrame,
         threshold: float | None,
         capacity: int | None,
+        seed: int = 0,
     ):
         self.estimator, self.later = estimator, later
         self.schema, self.first, self.threshold, self.capacity = schema, first, threshold, capacity
+        self.seed = seed
         self._fitted: Model | None = None
 
     def train(self, table: pd.DataFrame, trained: np.ndarray, y: np.ndarray) -> None:
@@ -58,7 +61,13 @@ class Lender:
         from sklearn.base import clone
 
         try:
-            fresh = clone(estimator).fit(table, y)
+            fresh = clone(estimator)
+            loose = [
+                name
+                for name, value in fresh.get_params(deep=True).items()
+                if value is None and name.split("__")[-1] == "random_state"
+            ]
+            fresh = fresh.set_params(**dict.fromkeys(loose, self.seed)).fit(table, y)
         except TurnaboutError:
             raise
         except Exception as error:  # estimators raise what they like

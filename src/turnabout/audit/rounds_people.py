@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.accepting import Accept, accepting
+from turnabout.audit.aligned import first_options
 from turnabout.core import Recourse
 
 Oracle: TypeAlias = Callable[[pd.DataFrame, np.ndarray], np.ndarray]
@@ -31,7 +32,7 @@ class Promise:
     @classmethod
     def of(cls, made: int, answer: Recourse, index: pd.Index) -> Promise:
         """The first option of everyone who has one."""
-        first = answer.options[answer.options.index.get_level_values("option") == 0].droplevel("option")
+        first = first_options(answer)
         place = index.get_indexer(first.index)
         first, place = first.iloc[np.argsort(place)], np.sort(place)
         offered = np.zeros(len(index), dtype=bool)

@@ -73,8 +73,8 @@ def effective_classifier(model: Model, distance: float, norm: float = 2, seed: i
 
     Linear models are answered by (2), for all points of the encoded space. Tree ensembles by an exact search for the
     nearest accepted point (see `strategic_trees`). For others the margin is raised within the ball around x, by
-    gradient ascent or, without gradients, at random points; what that finds is a yes, what it does not find may
-    still exist: `exact` is False.
+    gradient ascent or, without gradients, at the legal rows nearest to random points, as far as these lie within
+    reach; what that finds is a yes, what it does not find may still exist: `exact` is False.
 
     Distances are those of the encoded space and look at no constraint: not at what may change, nor at rules, nor, for
     linear models, at levels being whole. Who wants plans that people can follow uses a method; this describes the

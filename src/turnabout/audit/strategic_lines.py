@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from turnabout.audit.accepting import check_probabilities
+from turnabout.audit.accepting import check_probabilities, numbers
 from turnabout.audit.aligned import aligned
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.strategic import check_distance, dual_norm
@@ -207,7 +207,7 @@ class PeopleLine:
 
         def landing(shift: float) -> np.ndarray:
             gap = x.new_tensor(shift - position).unsqueeze(1)
-            return np.asarray(eta(model.schema.decode(x + gap * direction)), dtype=np.float64)
+            return numbers("eta", eta(model.schema.decode(x + gap * direction)))
 
         return cls(position, eta(table) if labels is None else aligned("labels", labels, table.index), landing)
 
@@ -216,7 +216,7 @@ class PeopleLine:
         t, chance = self.position, self.eta
         moves = (t >= shift - distance) & (t < shift)
         if moves.any() and compliance > 0:
-            there = np.asarray(self.landing(shift), dtype=np.float64)
+            there = numbers("landing", self.landing(shift))
             if there.shape != t.shape:
                 raise AuditError(
                     f"landing gives values of shape {there.shape} for {len(t)} people.", hint="give one per person."

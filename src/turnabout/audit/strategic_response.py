@@ -43,7 +43,8 @@ class StrategicResponse:
     Attributes
     ----------
     distance : D; who is farther from the boundary does not move.
-    exact : True for a population, whose figures have no error; else they are estimates from n people.
+    exact : True for a population, whose figures have no error but rounding (a best shift is met to about 1e-7
+        deviations); else they are estimates from n people.
     risk_before, approved_before : without any recourse.
     responses : for compliant people, for defiant ones, and for the mixture asked for if it is neither.
     """

@@ -15,6 +15,7 @@ STEPS = 40  # of gradient ascent
 STARTS = 4  # her own point, and random ones around it
 DRAWS = 256  # points tried for a model without gradient
 ROWS = 1 << 14  # rows asked of the model at a time
+NEAR = 1e-9  # beyond reach that rounding explains
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,13 @@ class Around:
         return torch.cat([search(part) for part in parts]) if len(x) else x.new_zeros(0)
 
     def _look(self, x: Tensor) -> Tensor:
-        return self.model.margin(x.unsqueeze(1) + self.moves).amax(1)
+        """At the legal rows nearest to the points; rows beyond reach, as with another level, do not count."""
+        points = (x.unsqueeze(1) + self.moves).reshape(-1, x.shape[1])
+        table = self.model.schema.decode(points)
+        there = self.model.schema.encode(table).reshape(len(x), -1, x.shape[1])
+        away = torch.linalg.vector_norm(there - x.unsqueeze(1), ord=self.norm, dim=2)
+        margin = torch.from_numpy(np.asarray(self.model.judge(table), dtype=np.float64)).reshape(away.shape)
+        return margin.nan_to_num(nan=-math.inf).masked_fill(away > self.distance + NEAR, -math.inf).amax(1)
 
     def _climb(self, x: Tensor) -> Tensor:
         model = self.model

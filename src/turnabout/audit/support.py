@@ -21,14 +21,10 @@ class Support:
     ----------
     outside : (m,) whether a landing point lies beyond the ordinary.
     nearest : (m,) place, among the people with labels, of the nearest to each landing point.
-    distance : (m,) to that person.
-    ordinary : the distance that counts as beyond.
     """
 
     outside: np.ndarray
     nearest: np.ndarray
-    distance: np.ndarray
-    ordinary: float
 
 
 def support(rows: Tensor, landings: Tensor, own: np.ndarray, quantile: float = 0.99, seed: int = 0) -> Support:
@@ -57,7 +53,7 @@ def support(rows: Tensor, landings: Tensor, own: np.ndarray, quantile: float = 0
     place = np.full(len(rows) + 1, -1)
     place[chosen] = itself  # place[-1] stays -1: nobody's own
     distance, nearest = _nearest(landings, reference, place[own])
-    return Support(distance > ordinary + 1e-9, chosen[nearest], distance, ordinary)
+    return Support(distance > ordinary + 1e-9, chosen[nearest])
 
 
 def _nearest(points: Tensor, reference: Tensor, but: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -70,7 +70,13 @@ class Gaussians:
     covariance: Sequence[Sequence[float]] = ((1.0, 0.5), (0.5, 1.0))
 
     def __post_init__(self) -> None:
-        mean, cov = np.asarray(self.mean, dtype=np.float64), np.asarray(self.covariance, dtype=np.float64)
+        try:
+            mean, cov = np.asarray(self.mean, dtype=np.float64), np.asarray(self.covariance, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TurnaboutError(
+                f"mean={self.mean!r} and covariance={self.covariance!r} hold what is no number.",
+                hint="give d numbers and a (d, d) matrix.",
+            ) from None
         if mean.ndim != 1 or not len(mean) or cov.shape != (len(mean), len(mean)):
             raise TurnaboutError(
                 f"a mean of shape {mean.shape} and a covariance of shape {cov.shape} do not fit.",
@@ -172,27 +178,19 @@ class Gaussians:
         return _below(-self.normal_mean / self.normal_sd)  # (2)
 
     def risk_after(self, probability: float = 0.5, compliance: float = 1.0, accept: float = 1.0) -> float:
-        """R_Q when everyone refused is led to the line {eta = probability}."""
-        p, rho, r = float(_probability(probability)), _share("compliance", compliance), _share("accept", accept)
+        """R_Q when everyone refused is led to the line {eta = probability}, from 1/2 up."""
+        p, rho, r = _accepted(probability), _share("compliance", compliance), _share("accept", accept)
         before = self.bayes_risk
         return before + r * (0.5 - (2.0 - rho) * before / 2.0 - rho * p / 2.0)  # (3)
 
     def break_even(self, probability: float = 0.5) -> float:
         """The compliance at which R_Q = R; on the boundary it is 2 for all such classes, and so out of reach."""
-        p = float(_probability(probability))
-        before = self.bayes_risk
-        if p <= before:
-            raise TurnaboutError(
-                f"landing at {p:g} is no improvement on the mean of the refused, {before:.4g}.",
-                hint="ask for a larger probability.",
-            )
+        p, before = _accepted(probability), self.bayes_risk
         return (1.0 - 2.0 * before) / (p - before)
 
     def mean_cost(self, probability: float = 0.5) -> float:
         """Mean Euclidean length of the move of a refused person to the line {eta = probability}, from 1/2 up."""
-        p = float(_probability(probability))
-        if p < 0.5:
-            raise TurnaboutError(f"landing at {p:g} is refused.", hint="land at 0.5 or more.")
+        p = _accepted(probability)
         mu, s = self.normal_mean, self.normal_sd
         away = s * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * (mu / s) ** 2) + mu * (1.0 - 2.0 * _below(-mu / s))
         return away + math.log(p / (1.0 - p)) / float(np.linalg.norm(self.weights))
@@ -268,6 +266,14 @@ def _probability(value: Any) -> np.ndarray:
             f"probability={value!r} is no landing probability.", hint="use numbers strictly between 0 and 1, like 0.7."
         )
     return p
+
+
+def _accepted(probability: float) -> float:
+    """One probability from 1/2 up: whoever lands lower is refused still."""
+    p = _probability(probability)
+    if p.ndim or p < 0.5:
+        raise TurnaboutError(f"landing at {probability!r} is refused.", hint="land at 0.5 or more, all at one place.")
+    return float(p)
 
 
 def _share(name: str, value: float) -> float:
