@@ -41,9 +41,9 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 import turnabout as ta
-from turnabout.explain.kernel_shap import KernelShap
-from turnabout.explain.lime_table import LimeTable
-from turnabout.explain.shapley import ExactShapley
+from turnabout.explain.lime.table import LimeTable
+from turnabout.explain.shapley.exact import ExactShapley
+from turnabout.explain.shapley.kernel import KernelShap
 
 sys.path.insert(0, str(Path(__file__).parent / "papers"))
 from ledger import Cell, Ledger, Outcome, gather

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from turnabout.audit.continuity import continuity, hausdorff
+from turnabout.audit.maps.continuity import continuity, hausdorff
 from turnabout.errors import AuditError, ProblemError
 
 X = torch.as_tensor(np.random.default_rng(0).uniform(-1, 1, (40, 3)))

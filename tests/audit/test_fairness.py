@@ -13,11 +13,11 @@ from hand import SCHEMA, Raise, linear, table
 import turnabout as ta
 from turnabout.actions import Box
 from turnabout.audit import recourse_under_noise
-from turnabout.audit.burden import Burden, dominance
-from turnabout.audit.contrasts import Contrast, MeanDifference, holm
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.fairness import fairness_of_recourse
-from turnabout.audit.outcomes import Noise
+from turnabout.audit.fairness.burden import Burden, dominance
+from turnabout.audit.fairness.contrasts import Contrast, MeanDifference, holm
+from turnabout.audit.fairness.of_recourse import fairness_of_recourse
+from turnabout.audit.fairness.outcomes import Noise
 from turnabout.core.result import PLANS
 from turnabout.errors import AuditError
 from turnabout.intervals import clopper_pearson
@@ -259,7 +259,7 @@ def test_p_of_two_sides_of_equal_size_does_not_depend_on_which_is_first():
 
 def test_p_of_skewed_costs_of_many_people_is_no_smaller_than_chance(monkeypatch):
     # equal log-normal costs, 1,000 people against 9,000: Welch's p falls to 0.01 in 4 % of cases
-    monkeypatch.setattr("turnabout.audit.contrasts.SHUFFLES", 199)
+    monkeypatch.setattr("turnabout.audit.fairness.contrasts.SHUFFLES", 199)
     rng = np.random.default_rng(0)
     costs = (rng.lognormal(0, 2.0, 10_000) for _ in range(600))
     found = np.array([Contrast.of(row[:1000], row[1000:], False).p for row in costs])
@@ -267,9 +267,11 @@ def test_p_of_skewed_costs_of_many_people_is_no_smaller_than_chance(monkeypatch)
 
 
 def test_only_a_part_of_very_many_people_is_shuffled(monkeypatch):
-    monkeypatch.setattr("turnabout.audit.contrasts.SHUFFLES", 199)
+    monkeypatch.setattr("turnabout.audit.fairness.contrasts.SHUFFLES", 199)
     sizes = []
-    monkeypatch.setattr("turnabout.audit.contrasts._shuffled", lambda side, pooled, rng: sizes.append(len(pooled)))
+    monkeypatch.setattr(
+        "turnabout.audit.fairness.contrasts._shuffled", lambda side, pooled, rng: sizes.append(len(pooled))
+    )
     rng = np.random.default_rng(0)
     for first, second in ((9000, 30_000), (100, 30_000), (300, 400)):
         Contrast.of(rng.normal(size=first), rng.normal(1.0, size=second), False)
@@ -316,7 +318,7 @@ def test_coverage_of_availability_and_burden_is_at_least_that():
 
 
 def test_family_wise_error(monkeypatch):
-    monkeypatch.setattr("turnabout.audit.contrasts.SHUFFLES", 999)
+    monkeypatch.setattr("turnabout.audit.fairness.contrasts.SHUFFLES", 999)
     # six groups of 20 with the same skewed costs, for which Welch's p errs in more than one of ten families
     rng = np.random.default_rng(4)
     group = np.repeat(np.arange(6), 20)

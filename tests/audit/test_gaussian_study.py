@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from turnabout.audit.excess import break_even, excess_risk
+from turnabout.audit.risk.excess import break_even, excess_risk
 from turnabout.testing.gaussians import Gaussians, Projection
 
 STUDY = Gaussians(mean=(1, 1), covariance=[[1, 0.5], [0.5, 1]])

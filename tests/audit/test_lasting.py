@@ -13,10 +13,10 @@ from sklearn.linear_model import LogisticRegression
 import turnabout as ta
 from turnabout.actions import Box
 from turnabout.audit import recourse_under_noise
-from turnabout.audit.lasting import lasting
-from turnabout.audit.outcomes import Noise
-from turnabout.audit.retrain import after_retraining
-from turnabout.audit.training_sets import Bootstrap, LeaveOut
+from turnabout.audit.fairness.outcomes import Noise
+from turnabout.audit.promises.lasting import lasting
+from turnabout.audit.promises.retrain import after_retraining
+from turnabout.audit.promises.training_sets import Bootstrap, LeaveOut
 from turnabout.errors import AuditError
 
 NUMBERS = ta.Schema((ta.Number("income", low=0, high=100, step=1), ta.Number("debt", low=0, high=50, step=1)))

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnabout as ta
-from turnabout.audit.line import conflict_free_deltas, one_dimension
-from turnabout.audit.number_line import Interval, Line, without
-from turnabout.audit.ray import line_along
+from turnabout.audit.maps.line import conflict_free_deltas, one_dimension
+from turnabout.audit.maps.number_line import Interval, Line, without
+from turnabout.audit.maps.ray import line_along
 from turnabout.errors import AuditError
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import turnabout as ta
-from turnabout.audit.price import price_of_landing
+from turnabout.audit.risk.price import price_of_landing
 
 SCHEMA = ta.Schema((ta.Number("score", 0, 1, step=0.01),))
 

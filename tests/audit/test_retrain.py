@@ -18,11 +18,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import turnabout as ta
 from turnabout.actions import Box
+from turnabout.audit.promises.refit import Refit
+from turnabout.audit.promises.retrain import _over_models, after_retraining
+from turnabout.audit.promises.training_sets import Bootstrap, Dropped, Jittered, LeaveOut, Newer, Retrain, Shift
+from turnabout.audit.promises.validity import validity_of_counts
 from turnabout.audit.rates import Rate
-from turnabout.audit.refit import Refit
-from turnabout.audit.retrain import _over_models, after_retraining
-from turnabout.audit.training_sets import Bootstrap, Dropped, Jittered, LeaveOut, Newer, Retrain, Shift
-from turnabout.audit.validity import validity_of_counts
 from turnabout.errors import AuditError
 from turnabout.intervals import lower_bound
 

@@ -5,12 +5,12 @@ import time
 import numpy as np
 import pytest
 
-from turnabout.audit.resample import Counts, resampled_sums
-from turnabout.audit.risk import risk_of_recourse
-from turnabout.audit.risk_assess import Setting, assess
-from turnabout.audit.risk_coverage import risk_coverage
-from turnabout.audit.risk_report import Verdict
-from turnabout.audit.risk_sums import Stand
+from turnabout.audit.risk.assess import Setting, assess
+from turnabout.audit.risk.coverage import risk_coverage
+from turnabout.audit.risk.of_recourse import risk_of_recourse
+from turnabout.audit.risk.report import Verdict
+from turnabout.audit.risk.resample import Counts, resampled_sums
+from turnabout.audit.risk.sums import Stand
 from turnabout.testing.gaussians import Gaussians, Projection
 
 

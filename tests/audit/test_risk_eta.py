@@ -5,8 +5,8 @@ import pytest
 import torch
 from sklearn.isotonic import isotonic_regression
 
-from turnabout.audit.calibration import CalibrationError, VennAbers, cross_fitted
-from turnabout.audit.support import support
+from turnabout.audit.risk.calibration import CalibrationError, VennAbers, cross_fitted
+from turnabout.audit.risk.support import support
 from turnabout.testing.gaussians import Gaussians
 
 STUDY = Gaussians()

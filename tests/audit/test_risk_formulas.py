@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from hand import SCHEMA, table
 
-from turnabout.audit.accepting import Decay, LogisticInCost, WithinCost, accepting
-from turnabout.audit.compliance import Causes, complying
-from turnabout.audit.excess import break_even, excess_risk
+from turnabout.audit.risk.accepting import Decay, LogisticInCost, WithinCost, accepting
+from turnabout.audit.risk.compliance import Causes, complying
+from turnabout.audit.risk.excess import break_even, excess_risk
 
 INDEX = pd.RangeIndex(4)
 COST = np.array([0.5, 1.0, 2.0, np.nan])

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import turnabout as ta
-from turnabout.audit.accepting import WithinCost
-from turnabout.audit.calibration import cross_fitted, folds_of
-from turnabout.audit.compliance import Causes
-from turnabout.audit.risk import risk_of_recourse
-from turnabout.audit.risk_assess import Setting, assess
-from turnabout.audit.risk_report import Verdict
-from turnabout.audit.risk_sums import Stand
+from turnabout.audit.risk.accepting import WithinCost
+from turnabout.audit.risk.assess import Setting, assess
+from turnabout.audit.risk.calibration import cross_fitted, folds_of
+from turnabout.audit.risk.compliance import Causes
+from turnabout.audit.risk.of_recourse import risk_of_recourse
+from turnabout.audit.risk.report import Verdict
+from turnabout.audit.risk.sums import Stand
 from turnabout.errors import AuditError
 from turnabout.testing.gaussians import Gaussians, Projection
 
@@ -479,7 +479,7 @@ def test_refits_have_both_labels_to_learn_from(monkeypatch):
         drawn.append(given[-1])
         return cross_fitted(*given)
 
-    monkeypatch.setattr("turnabout.audit.eta_source.cross_fitted", recorded)
+    monkeypatch.setattr("turnabout.audit.risk.eta.cross_fitted", recorded)
     ask = {"people": few, "labels": labels, "method": Projection(STUDY, 0.7), "eta": None, "folds": 2, "refit": 2}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

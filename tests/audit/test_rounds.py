@@ -13,10 +13,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import turnabout as ta
-from turnabout.audit.accepting import WithinCost
-from turnabout.audit.rounds import rounds_of_recourse
-from turnabout.audit.rounds_lender import capacity_cut
-from turnabout.audit.rounds_people import put_rows
+from turnabout.audit.risk.accepting import WithinCost
+from turnabout.audit.rounds.lender import capacity_cut
+from turnabout.audit.rounds.of_recourse import rounds_of_recourse
+from turnabout.audit.rounds.people import put_rows
 from turnabout.models import Linear
 from turnabout.testing.gaussians import Gaussians
 

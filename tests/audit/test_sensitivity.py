@@ -12,10 +12,10 @@ from hand import Raise, linear, table
 from test_sensitivity_reach import forest, points
 
 import turnabout as ta
-from turnabout.audit.attainable import attainable
-from turnabout.audit.maps import Sticky, counterfactual_map
-from turnabout.audit.moves import Anywhere, OneFeature
-from turnabout.audit.sensitivity import recourse_sensitivity
+from turnabout.audit.maps.asking import Sticky, counterfactual_map
+from turnabout.audit.maps.attainable import attainable
+from turnabout.audit.maps.moves import Anywhere, OneFeature
+from turnabout.audit.maps.sensitivity import recourse_sensitivity
 from turnabout.errors import AuditError, ProblemError
 
 

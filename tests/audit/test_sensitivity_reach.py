@@ -12,10 +12,10 @@ import torch
 from hand import linear
 
 import turnabout as ta
-from turnabout.audit.attainable import attainable
-from turnabout.audit.maps import asking
-from turnabout.audit.moves import Anywhere, OneFeature
-from turnabout.audit.ray import first_yes
+from turnabout.audit.maps.asking import asking
+from turnabout.audit.maps.attainable import attainable
+from turnabout.audit.maps.moves import Anywhere, OneFeature
+from turnabout.audit.maps.ray import first_yes
 
 SCHEMA = ta.Schema((ta.Number("a", 0, 1), ta.Number("b", 0, 1)))
 NORMS = (1, 2, math.inf)

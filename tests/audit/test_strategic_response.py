@@ -14,8 +14,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm as normal
 
 import turnabout as ta
-from turnabout.audit.strategic_lines import GaussianLine, PeopleLine, mean_share
-from turnabout.audit.strategic_response import strategic_response
+from turnabout.audit.strategic.lines import GaussianLine, PeopleLine, mean_share
+from turnabout.audit.strategic.response import strategic_response
 from turnabout.intervals import wilson
 from turnabout.testing.gaussians import Gaussians
 

@@ -12,10 +12,10 @@ from hand import SCHEMA, Raise, linear, table
 
 import turnabout as ta
 from turnabout.actions import Box
-from turnabout.audit.conditions import Condition, conditions
-from turnabout.audit.outcomes import Noise
+from turnabout.audit.fairness.conditions import Condition, conditions
+from turnabout.audit.fairness.outcomes import Noise
+from turnabout.audit.fairness.subgroups import _measured, _search, worst_of, worst_subgroup
 from turnabout.audit.rates import Rate
-from turnabout.audit.subgroups import _measured, _search, worst_of, worst_subgroup
 from turnabout.errors import AuditError
 
 

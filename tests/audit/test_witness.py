@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnabout as ta
-from turnabout.audit.attribution_report import audit_attribution
-from turnabout.audit.conflict import find_conflicts, in_conflict
-from turnabout.audit.line import one_dimension
-from turnabout.audit.moves import Anywhere, OneFeature
-from turnabout.audit.sensitivity import recourse_sensitivity
-from turnabout.audit.witness import BrokenPremise, WitnessKind, find_witness
+from turnabout.audit.maps.conflict import find_conflicts, in_conflict
+from turnabout.audit.maps.line import one_dimension
+from turnabout.audit.maps.moves import Anywhere, OneFeature
+from turnabout.audit.maps.report import audit_attribution
+from turnabout.audit.maps.sensitivity import recourse_sensitivity
+from turnabout.audit.maps.witness import BrokenPremise, WitnessKind, find_witness
 from turnabout.errors import AuditError, ProblemError
 
 ONE = torch.ones(1, dtype=torch.float64)

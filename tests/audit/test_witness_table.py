@@ -8,8 +8,8 @@ import math
 import pytest
 import torch
 
-from turnabout.audit.attribution_report import audit_attribution
-from turnabout.audit.witness import WitnessKind
+from turnabout.audit.maps.report import audit_attribution
+from turnabout.audit.maps.witness import WitnessKind
 
 CELLS = 2001  # midpoints of as many cells of (-0.75, 0.75), 0 among them
 POINTS = ((torch.arange(CELLS, dtype=torch.float64) - CELLS // 2) * 1.5 / CELLS).unsqueeze(1)

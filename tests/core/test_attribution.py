@@ -1,6 +1,7 @@
 """An attribution is data: it reads, adds up, travels as JSON, and says what it is."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ def attribution(**changed):
         "errors": pd.DataFrame([[0.01, 0.2, np.nan], [0.1, 0.0, 0.1]], index=INDEX, columns=["income", "own", "rent"]),
         "base": pd.Series([0.25, 0.25], index=INDEX, name="base"),
         "output": pd.Series([-1.0, 0.5], index=INDEX, name="output"),
-        "kind": "importance",
+        "kind": "contribution",
         "space": "input",
         "score": "margin (log-odds)",
         "made_by": "Hand()",
@@ -71,6 +72,19 @@ def test_whole_number_labels_come_back():
     assert Attribution.from_json(told.to_json()).values.index.tolist() == [0, 1]
 
 
+def test_dates_as_labels_come_back():
+    days = pd.to_datetime(["2020-01-01", "2021-01-01 10:30"], format="ISO8601")
+    told = attribution(
+        values=pd.DataFrame({"a": [1.0, 2.0]}, index=days),
+        errors=None,
+        base=None,
+        output=pd.Series([0.0, 1.0], index=days),
+    )
+    again = Attribution.from_json(told.to_json())
+    assert again == told and again.of(days[1])["value"].tolist() == [2.0]
+    pd.testing.assert_index_equal(again.output.index, days, exact=False)
+
+
 def test_attributions_that_differ_are_not_equal():
     assert attribution() != attribution(seed=4)
     assert attribution() != attribution(layout=LAYOUTS["pixels"])
@@ -107,12 +121,29 @@ def test_grouped_adds_up_columns():
             attribution().grouped(parts)
 
 
+def test_an_unknown_error_stays_unknown_in_a_group():
+    told = attribution().grouped({"income": ["income"], "home": ["own", "rent"]})
+    assert np.isnan(told.errors.loc["ann", "home"])  # rent's is not known
+    alone = attribution().grouped({"income": ["income"], "own": ["own"], "rent": ["rent"]})
+    assert np.isnan(alone.errors.loc["ann", "rent"]) and alone.errors.loc["ann", "own"] == 0.2
+
+
+def test_the_kind_is_one_of_three_and_slopes_have_a_unit():
+    with pytest.raises(TurnaboutError, match="kind='importance' is no kind of attribution"):
+        attribution(kind="importance")
+    with pytest.raises(TurnaboutError, match="kind='importance'"):
+        Attribution.from_dict(attribution().to_dict() | {"kind": "importance"})
+    slope = attribution(kind="slope", unit="per whole range of a feature")
+    again = Attribution.from_json(slope.to_json())
+    assert again == slope and again.unit == "per whole range of a feature" and "2 x 3 slopes of" in repr(slope)
+
+
 def test_the_gap_is_what_the_values_leave():
     np.testing.assert_allclose(attribution().gap, [-1.0 - 0.25 + 1.4, 0.5 - 0.25 - 0.0])
 
 
 def test_it_prints_what_it_is():
-    assert repr(attribution()) == "Attribution(2 x 3 importances of margin (log-odds); 12 rows asked; Hand())"
+    assert repr(attribution()) == "Attribution(2 x 3 contributions of margin (log-odds); 12 rows asked; Hand())"
     assert "; exact; " in repr(attribution(exact=True)) and len(attribution()) == 2
 
 
@@ -160,15 +191,20 @@ def test_another_option_is_another_direction(schema, answer):
     assert (second.values.loc[has_two] != first.values.loc[has_two]).any(axis=1).all()
 
 
-def test_nobody_has_an_option_nobody_was_given(schema, answer):
-    told = answer.as_attribution(schema, option=7)
-    assert len(told) and (told.values == 0).to_numpy().all()  # only those who were accepted already
+@pytest.mark.parametrize("option", [7, -1, "x", None, 1.0, True])
+def test_an_option_nobody_was_given_is_refused(schema, answer, option):
+    with pytest.raises(TurnaboutError, match=r"option=.* is nobody's(.|\n)*the last option of this answer is 1"):
+        answer.as_attribution(schema, option=option)
 
 
 def test_nobody_may_be_left(problem, schema, people):
     refused = people[problem.model.margin(schema.encode(people)).numpy() < 0]
-    told = Corners().fit(problem).find(refused).as_attribution(schema, option=7)
+    answer = Corners().fit(problem).find(refused)
+    nothing = replace(answer, options=answer.options[:0], status=answer.status.map(lambda _: Status.NOT_FOUND))
+    told = nothing.as_attribution(schema)
     assert len(told) == 0 and told.names == list(schema.columns)
+    with pytest.raises(TurnaboutError, match="this answer has no options"):
+        nothing.as_attribution(schema, option=1)
     assert Attribution.from_json(told.to_json()).values.shape == (0, schema.d)
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from turnabout.errors import ExplainError
-from turnabout.explain.axioms import AXIOMS, check_axioms
-from turnabout.explain.games import coalition_sizes, coalitions, dividends, shapley
+from turnabout.explain.shapley.axioms import AXIOMS, check_axioms
+from turnabout.explain.shapley.games import coalition_sizes, coalitions, dividends, shapley
 
 
 def m_of(v):
@@ -136,6 +136,8 @@ def test_reports_read_and_travel():
         (lambda: check_axioms(shapley, 13), "m=13 is no number"),
         (lambda: check_axioms(shapley, 3, trials=0), "trials=0"),
         (lambda: check_axioms(shapley, 3, seed=-1), "seed=-1"),
+        (lambda: check_axioms(shapley, 3, tolerance=float("nan")), "tolerance=nan is not a number"),
+        (lambda: check_axioms(shapley, 3, tolerance=-1.0), "tolerance=-1.0"),
         (lambda: check_axioms(lambda v: v, 3), "gave 8 shares"),
         (lambda: check_axioms(lambda v: shapley(v) * torch.nan, 3), "no numbers"),
     ],

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import turnabout as ta
-from turnabout.explain.gradients import Gradient, GradientTimesInput, IntegratedGradients
 from turnabout.explain.score import Score
-from turnabout.explain.smooth import SmoothGrad
+from turnabout.explain.slopes.gradients import Gradient, GradientTimesInput, IntegratedGradients
+from turnabout.explain.slopes.smooth import SmoothGrad
 
 attr = pytest.importorskip("captum.attr")
 

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from turnabout.core import Attribution
 from turnabout.errors import ExplainError
-from turnabout.explain.disagreement import METRICS, disagreement
+from turnabout.explain.trust.disagreement import METRICS, disagreement
 
 
 def attribution(values: pd.DataFrame, **rest: object) -> Attribution:
@@ -19,7 +19,7 @@ def attribution(values: pd.DataFrame, **rest: object) -> Attribution:
         "errors": None,
         "base": None,
         "output": pd.Series(0.0, index=values.index),
-        "kind": "importance",
+        "kind": "contribution",
         "space": "concept",
         "score": "margin (log-odds)",
         "made_by": "By hand",
@@ -96,13 +96,19 @@ def test_tidy_frame_means_and_words():
     assert found.notes == ("the methods differ in their space: concept, input.",)
 
 
+def test_contributions_and_slopes_compare_with_a_note():
+    a = attribution(table([[4, 3, 2, 1]]))
+    found = disagreement({"a": a, "b": attribution(a.values, kind="slope")})
+    assert found.notes == ("the methods differ in their kind: contribution, slope.",)
+
+
 def test_what_cannot_be_compared_is_refused():
     a = attribution(table([[4, 3, 2, 1]]))
     with pytest.raises(ExplainError, match="at least two methods"):
         disagreement({"a": a})
     with pytest.raises(ExplainError, match="not an Attribution"):
         disagreement({"a": a, "b": a.values})  # type: ignore[dict-item]
-    with pytest.raises(ExplainError, match="importances and 'b' directions"):
+    with pytest.raises(ExplainError, match="contributions and 'b' directions"):
         disagreement({"a": a, "b": attribution(a.values, kind="direction")})
     with pytest.raises(ExplainError, match="different columns, such as"):
         disagreement({"a": a, "b": attribution(table([[4, 3, 2, 1]], "abce"))})

@@ -20,10 +20,14 @@ from turnabout.explain.engine import (
     mean_error,
     paired_squares,
 )
-from turnabout.explain.gradients import Gradient
-from turnabout.explain.noise import Add, Gaussian, check_positive, covariance_of
+from turnabout.explain.lime.table import LimeTable
 from turnabout.explain.score import Score, as_points
-from turnabout.explain.smooth import CLime, SmoothGrad
+from turnabout.explain.shapley.exact import ExactShapley
+from turnabout.explain.shapley.kernel import KernelShap
+from turnabout.explain.shapley.occlusion import Occlusion
+from turnabout.explain.slopes.gradients import Gradient, GradientTimesInput, IntegratedGradients
+from turnabout.explain.slopes.noise import Add, Gaussian, check_positive, covariance_of
+from turnabout.explain.slopes.smooth import CLime, SmoothGrad
 
 linear_model = pytest.importorskip("sklearn.linear_model")
 
@@ -287,7 +291,8 @@ def test_people_keep_their_labels_and_columns_their_names():
     assert list(told.values.index) == ["ann", "bob", "cid"]
     assert told.names == ["income", "home=own", "home=rent", "home=free"]
     assert told.made_by == "SmoothGrad(spread=0.1, samples=1000, estimator='auto')"
-    assert told.score == "margin (log-odds)" and told.kind == "importance" and told.space == "input"
+    assert told.score == "margin (log-odds)" and told.kind == "slope" and told.space == "input"
+    assert told.unit == "per whole range of a feature"
 
 
 def test_points_may_come_as_a_table():
@@ -307,6 +312,47 @@ def test_bad_questions_are_refused():
     for model, people in ((logistic(), PEOPLE), (score, pd.DataFrame({"a": [1.0]}))):
         with pytest.raises(ExplainError, match="two people share an index label"):
             CLime().explain(model, pd.concat([people, people]))
+
+
+@pytest.mark.parametrize(
+    "explainer",
+    [Gradient(), SmoothGrad(), CLime(), IntegratedGradients(), KernelShap(), Occlusion(), ExactShapley(), LimeTable()],
+    ids=lambda e: type(e).__name__,
+)
+@pytest.mark.parametrize("width", [2, 4])
+def test_a_background_of_another_width_is_refused(explainer, width):
+    score = Score.by_autograd(lambda x: x.sum(1))
+    with pytest.raises(ExplainError, match=f"the background has {width} columns and the people have 3"):
+        explainer.explain(score, np.zeros((2, 3)), background=np.zeros((5, width)))
+    with pytest.raises(ExplainError, match=f"the background has {width} columns"):
+        explainer.as_map(score, background=np.zeros((5, width)))(torch.zeros(2, 3, dtype=torch.float64))
+
+
+def test_a_map_checks_its_seed_at_once():
+    with pytest.raises(ExplainError, match="seed=-1 is not a whole number"):
+        CLime().as_map(logistic(), seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("explainer", "kind", "unit"),
+    [
+        (Gradient(), "slope", "per unit of a column"),
+        (SmoothGrad(), "slope", "per unit of a column"),
+        (CLime(), "slope", "per unit of a column"),
+        (LimeTable(discretize=False, samples=50), "slope", "per deviation of the background"),
+        (LimeTable(samples=50), "contribution", None),
+        (IntegratedGradients(), "contribution", None),
+        (GradientTimesInput(), "contribution", None),
+        (KernelShap(), "contribution", None),
+        (ExactShapley(), "contribution", None),
+        (Occlusion(), "contribution", None),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Explainer) else None,
+)
+def test_every_explainer_says_what_its_numbers_are(explainer, kind, unit):
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    told = explainer.explain(Score.by_autograd(lambda x: x.sum(1)), rows[:2], background=rows)
+    assert explainer.kind == told.kind == kind and told.unit == unit
 
 
 def test_an_explainer_as_a_map_of_points():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from turnabout.errors import ExplainError
-from turnabout.explain.games import (
+from turnabout.explain.shapley.games import (
     coalition_sizes,
     coalitions,
     constrained,

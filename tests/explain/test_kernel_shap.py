@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from turnabout.errors import ExplainError
-from turnabout.explain.coalitions import AllCoalitions, OneOut, ShapleySizes, Strata, least_samples
 from turnabout.explain.engine import LocalApproximation, SquaredError
-from turnabout.explain.games import coalition_sizes, coalitions, kernel_weights, shapley
-from turnabout.explain.kernel_shap import Efficient, KernelShap, ShapleyKernel
-from turnabout.explain.remove import Background
-from turnabout.explain.shapley import ExactShapley
+from turnabout.explain.shapley.coalitions import AllCoalitions, OneOut, ShapleySizes, Strata, least_samples
+from turnabout.explain.shapley.exact import ExactShapley
+from turnabout.explain.shapley.games import coalition_sizes, coalitions, kernel_weights, shapley
+from turnabout.explain.shapley.kernel import Efficient, KernelShap, ShapleyKernel
+from turnabout.explain.shapley.remove import Background
 
 
 def random_game(m, seed=0, order=None):

@@ -13,12 +13,12 @@ import torch
 from turnabout.core import Attribution, Pixels, Words
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Affine, Design
-from turnabout.explain.lime import batched_fit, stability
-from turnabout.explain.lime_image import LimeImage, top_segments
-from turnabout.explain.lime_text import LimeText
-from turnabout.explain.lime_theory import lime_exact
-from turnabout.explain.maskers import Blur, Constant, ImageMasker, Infill, MeanColor, TextMasker
-from turnabout.explain.superpixels import Grid
+from turnabout.explain.lime.common import batched_fit, stability
+from turnabout.explain.lime.image import LimeImage, top_segments
+from turnabout.explain.lime.maskers import Blur, Constant, ImageMasker, Infill, MeanColor, TextMasker
+from turnabout.explain.lime.superpixels import Grid
+from turnabout.explain.lime.text import LimeText
+from turnabout.explain.lime.theory import lime_exact
 
 TEXT = "A good film, not a bad film: good."
 WORDS = ["A", "good", "film", "not", "a", "bad"]
@@ -71,14 +71,14 @@ def test_text_linear_functions_keep_their_coefficients(lime):  # check 1
 
 def test_text_attribution_says_how_it_was_made():
     found = LimeText(samples=300).explain_text(crossed, TEXT, seed=4)
-    assert found.names == WORDS and found.space == "concept" and found.kind == "importance"
+    assert found.names == WORDS and found.space == "concept" and found.kind == "contribution"
     assert isinstance(found.layout, Words) and found.layout.text == TEXT
-    assert found.asked == 301 and found.seed == 4 and not found.exact
+    assert found.asked == 300 and found.seed == 4 and not found.exact
     assert found.output[0] == crossed([TEXT])[0]
     assert found.errors is not None and (found.errors > 0).all(axis=None)
     assert Attribution.from_json(found.to_json()) == found
     exact = LimeText(exact=True).explain_text(crossed, TEXT)
-    assert exact.exact and exact.errors is None and exact.seed is None and exact.asked == 65
+    assert exact.exact and exact.errors is None and exact.seed is None and exact.asked == 64
 
 
 def test_text_exact_is_the_limit_of_the_theory():
@@ -125,7 +125,7 @@ def test_image_attribution_says_how_it_was_made():
     found = LimeImage(samples=60, segmenter=Grid(2, 2)).explain_image(brightness, photo(), seed=2)
     assert found.names == [f"segment {k}" for k in range(4)]
     assert isinstance(found.layout, Pixels) and (found.layout.segments == Grid(2, 2)(photo())).all()
-    assert found.asked == 61 and found.seed == 2 and not found.exact
+    assert found.asked == 60 and found.seed == 2 and not found.exact
     assert found.output[0] == pytest.approx(brightness(photo()[None])[0])
     assert Attribution.from_json(found.to_json()) == found
     assert found == LimeImage(samples=60, segmenter=Grid(2, 2)).explain_image(brightness, photo(), seed=2)
@@ -346,3 +346,14 @@ def test_errors_say_what_is_wrong(call, words):
     with pytest.raises(ExplainError) as error:
         call()
     assert words in str(error.value)
+
+
+def test_a_text_of_one_word_rests_on_one_row():
+    def function(texts):
+        return np.array([float("good" in text) for text in texts])
+
+    for samples in (50, 5000, 20_000):
+        found = LimeText(samples=samples).explain_text(function, "good")
+        assert 0 < found.values.iloc[0, 0] < 0.5  # of 1, however many samples
+        assert np.isnan(found.errors.iloc[0, 0]) and found.notes[0].startswith("no draw shares: good (1 row).")
+    assert LimeText(samples=50).explain_text(function, "good day").notes == ()

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from turnabout.explain.lime import batched_fit
-from turnabout.explain.lime_image import LimeImage
-from turnabout.explain.lime_table import LimeTable
-from turnabout.explain.lime_text import LimeText
-from turnabout.explain.maskers import ImageMasker, MeanColor, TextMasker
-from turnabout.explain.superpixels import Grid
+from turnabout.explain.lime.common import batched_fit
+from turnabout.explain.lime.image import LimeImage
+from turnabout.explain.lime.maskers import ImageMasker, MeanColor, TextMasker
+from turnabout.explain.lime.superpixels import Grid
+from turnabout.explain.lime.table import LimeTable
+from turnabout.explain.lime.text import LimeText
 
 lime_tabular = pytest.importorskip("lime.lime_tabular")
 lime_text = pytest.importorskip("lime.lime_text")
@@ -153,7 +153,7 @@ def test_image_own_draws_agree_within_errors():
     found = theirs.explain_instance(
         image, lambda i: classes(light(i)), labels=(1,), top_labels=None, hide_color=0, segmentation_fn=Grid(4, 3)
     )
-    from turnabout.explain.maskers import Constant
+    from turnabout.explain.lime.maskers import Constant
 
     ours = LimeImage(segmenter=Grid(4, 3), fill=Constant(0.0)).explain_image(light, image)
     assert ours.errors is not None

@@ -11,8 +11,8 @@ import torch
 
 import turnabout as ta
 from turnabout.errors import ExplainError
-from turnabout.explain.lime_draws import Bins, Levels, Line, parts_of
-from turnabout.explain.lime_table import LimeTable
+from turnabout.explain.lime.draws import Bins, Levels, Line, parts_of
+from turnabout.explain.lime.table import LimeTable
 
 RNG = np.random.default_rng(0)
 BACKGROUND = RNG.normal(size=(400, 3)) * [1.0, 2.0, 0.5] + [0.0, 1.0, -1.0]
@@ -171,7 +171,7 @@ def test_the_reference_asks_few_rows_for_many_people(monkeypatch):
     lime = LimeTable.reference(samples=100, select=None)
     whole = lime.explain(bent, BACKGROUND[:50], background=BACKGROUND)
     assert whole.asked == 99 + 50
-    monkeypatch.setattr("turnabout.explain.lime_table.HELD", 1000)
+    monkeypatch.setattr("turnabout.explain.lime.table.HELD", 1000)
     parts = lime.explain(bent, BACKGROUND[:50], background=BACKGROUND)
     assert parts.values.to_numpy() == pytest.approx(whole.values.to_numpy(), abs=1e-12)
     assert LimeTable(samples=100).explain(bent, BACKGROUND[:5], background=BACKGROUND).asked == 5 * 99 + 5
@@ -264,3 +264,67 @@ def test_parameters_that_mean_nothing(lime, words):
 def test_a_background_is_needed():
     with pytest.raises(ExplainError, match="draws from a background"):
         LimeTable().explain(straight, BACKGROUND[:2])
+
+
+# -- what the background does not have ----------------------------------------------------------------------------
+
+
+def unseen_world() -> tuple[ta.models.Model, pd.DataFrame, pd.DataFrame]:
+    """A level and a missing cell that no row of the background has; both count by 2."""
+    schema = ta.Schema(
+        (
+            ta.Number("age", low=0, high=10, missing=True),
+            ta.Category("job", levels=("none", "clerk", "nurse")),
+            ta.Number("debt", low=0, high=10),
+        )
+    )
+
+    def odds(table: pd.DataFrame) -> np.ndarray:
+        return (2.0 * table["age"].isna() + 2.0 * (table["job"] == "nurse") + 0.1 * table["debt"]).to_numpy(float)
+
+    model = ta.models.wrap(lambda table: 1 / (1 + np.exp(-odds(table))), schema)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {"age": rng.uniform(0, 10, 200), "job": rng.choice(["none", "clerk"], 200), "debt": rng.uniform(0, 10, 200)}
+    )
+    people = pd.DataFrame(
+        {"age": [np.nan, 5.0], "job": ["none", "nurse"], "debt": [5.0, 5.0]}, index=["no age", "nurse"]
+    )
+    return model, people, rows
+
+
+@pytest.mark.parametrize("around", ["person", "mean"])
+def test_what_no_draw_shares_is_said_and_has_no_error(around):
+    model, people, rows = unseen_world()
+    few, many = (LimeTable(samples=s, around=around).explain(model, people, background=rows) for s in (500, 5000))
+    free = LimeTable(samples=500, around=around, ridge=0.0).explain(model, people, background=rows)
+    assert "ridge" not in free.notes[0]
+    for told in (few, many):
+        (note,) = told.notes
+        assert (
+            note.startswith("no draw shares: age (1 row), job (1 row).")
+            and "a ridge of 1 leaves at most 0.5 of it" in note
+        )
+        unknown = pd.DataFrame([[True, False, False], [False, True, False]], people.index, list(told.names))
+        pd.testing.assert_frame_equal(told.errors.isna(), unknown)
+        for person, name in (("no age", "age"), ("nurse", "job")):  # half of it, however many samples
+            assert told.values.loc[person, name] == pytest.approx(free.values.loc[person, name] / 2, rel=0.1)
+    ordinary = LimeTable(samples=500, around=around).explain(model, rows[:5], background=rows)
+    assert ordinary.notes == () and ordinary.errors.notna().to_numpy().all()
+
+
+def test_a_missing_cell_is_no_number_where_the_background_has_none():
+    _, people, rows = unseen_world()
+    schema = unseen_world()[0].schema
+    part = parts_of(schema, schema.encode(rows), True)[0]
+    assert isinstance(part, Bins) and part.absent is None
+    assert part.place(schema.encode(people)).tolist()[0] == -1.0
+    lacking = rows.assign(age=rows["age"].where(rows.index > 20))
+    with_bin = parts_of(schema, schema.encode(lacking), True)[0]
+    assert with_bin.place(schema.encode(people)).tolist()[0] == len(with_bin.middle)
+
+
+def test_a_background_of_one_row():
+    model, people, rows = unseen_world()
+    told = LimeTable(samples=100).explain(model, people, background=rows[:1])
+    assert told.errors.isna().to_numpy().all()  # every draw is alike

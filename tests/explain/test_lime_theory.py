@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnabout.errors import ExplainError
-from turnabout.explain.lime_masks import all_masks, draw_masks, log_kernel
-from turnabout.explain.lime_theory import (
+from turnabout.explain.lime.masks import draw_masks, log_kernel
+from turnabout.explain.lime.theory import (
     LimeConstants,
     Tilted,
     crowd_constants,
@@ -23,6 +24,7 @@ from turnabout.explain.lime_theory import (
     shape_slopes,
     wide_constants,
 )
+from turnabout.explain.shapley.games import coalitions
 
 LAWS = ("image", "text")
 
@@ -87,7 +89,7 @@ def test_constants_of_many_superpixels_tend_to_those_of_a_crowd():
 
 def test_constants_agree_with_the_inverse_of_the_normal_matrix():
     d, width = 7, 0.4
-    masks = all_masks(d)
+    masks = coalitions(d).numpy()
     weight = np.exp(log_kernel(1 - masks.mean(1), width)) / 2**d
     a0, a1, a2 = weight.sum(), (weight * masks[:, 0]).sum(), (weight * masks[:, 0] * masks[:, 1]).sum()
     det = (d - 1) * a0 * a2 - d * a1**2 + a0 * a1
@@ -120,7 +122,7 @@ def test_a_narrow_kernel_leaves_one_out():  # check 14
 
 def test_an_endless_kernel_compares_with_the_mean():
     d, f = 7, game(7, 1)
-    masks = all_masks(d)
+    masks = coalitions(d).numpy()
     values = f(masks)
     expected = [2 * (values[masks[:, j] == 1].mean() - values.mean()) for j in range(d)]
     assert lime_exact(f, d, math.inf).values == pytest.approx(expected, abs=1e-12)
@@ -158,7 +160,7 @@ def test_a_shape_of_everything():
 
 
 def test_moments_of_the_tilted_law():
-    d, masks = 6, all_masks(6)
+    d, masks = 6, coalitions(6).numpy()
     weight = np.exp(log_kernel(1 - masks.mean(1), 0.25))
     for p in range(4):
         expected = (weight * masks[:, :p].prod(1)).sum() / weight.sum()
@@ -266,3 +268,9 @@ def test_errors_say_what_is_wrong(call, words):
     with pytest.raises(ExplainError) as error:
         call()
     assert words in str(error.value)
+
+
+def test_errors_that_are_not_known_are_told_so():
+    few = lime_reference(lambda z: z.sum(1), 10, n=8)  # fewer masks than slopes
+    assert np.isnan(few.errors).all() and "standard errors not known" in str(few)
+    assert json.loads(json.dumps(few.to_dict(), allow_nan=False))["errors"] == [None] * 10

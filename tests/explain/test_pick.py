@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 import turnabout as ta
 from turnabout.errors import ExplainError
-from turnabout.explain.pick import pick
+from turnabout.explain.trust.pick import pick
 
 TOY = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 1, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 1, 1]], dtype=float)
 
@@ -52,7 +52,10 @@ def test_greedy_reaches_its_share_of_the_best(weights, budget):
     )
     assert coverage(weights, found.positions) >= (1 - 1 / math.e) * best - 1e-12
     everyone = coverage(weights, tuple(range(len(weights))))
-    assert found.share == pytest.approx(coverage(weights, found.positions) / everyone if everyone else 1.0)
+    if everyone:
+        assert found.share == pytest.approx(coverage(weights, found.positions) / everyone)
+    else:
+        assert found.share is None
 
 
 @given(
@@ -75,13 +78,20 @@ def test_the_lazy_choice_is_the_plain_one(weights):
 def test_it_stops_when_nothing_is_added():
     assert pick(np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), budget=3).positions == (0,)
     nothing = pick(np.zeros((3, 2)), budget=2)
-    assert nothing.positions == () and nothing.share == 1.0
+    assert nothing.positions == () and nothing.share is None and "%" not in str(nothing)
+    assert json.loads(json.dumps(nothing.to_dict()))["share"] is None
 
 
 def test_tiny_weights_do_not_cover():
     weights = np.array([[1.0, 1e-9], [0.0, 1.0]])
     assert pick(weights, budget=2).positions == (0,)
     assert set(pick(weights, budget=2, tol=1e-6).positions) == {0, 1}
+
+
+def test_the_share_is_of_what_is_shown():
+    found = pick(np.array([[1, 0.05], [0.9, 0.04]]), tol=0.1)  # nobody shows the second feature
+    assert found.covered == ("x0",) and found.share == 1.0
+    assert str(found) == "1 people show 1 of 2 features (100% of what everyone together shows): 0"
 
 
 def test_labels_and_names_are_kept():

@@ -12,7 +12,11 @@ import pytest
 from turnabout.actions import AtMost
 from turnabout.core import Attribution, Problem, Recourse, Status
 from turnabout.errors import ExplainError
-from turnabout.explain.reasons import reasons
+from turnabout.explain.lime.table import LimeTable
+from turnabout.explain.reason_codes.reasons import reasons
+from turnabout.explain.shapley.exact import ExactShapley
+from turnabout.explain.shapley.occlusion import Occlusion
+from turnabout.explain.slopes.gradients import IntegratedGradients
 from turnabout.methods import ExactLinear
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
@@ -43,13 +47,13 @@ def answer_of(question: Problem, people: pd.DataFrame = PEOPLE) -> Recourse:
     return ExactLinear().fit(question).find(people)
 
 
-def importance(rows: list[list[float]], **rest: object) -> Attribution:
+def contributions(rows: list[list[float]], **rest: object) -> Attribution:
     fields = {
         "values": pd.DataFrame(rows, index=["ann", "bob", "dan"], columns=["income", "job", "age"]),
         "errors": None,
         "base": None,
         "output": pd.Series(-1.0, index=["ann", "bob", "dan"]),
-        "kind": "importance",
+        "kind": "contribution",
         "space": "concept",
         "score": "margin (log-odds)",
         "made_by": "By hand",
@@ -88,10 +92,10 @@ def test_plans_are_those_of_the_answer():
 
 def test_an_attribution_orders_reasons_and_those_without_recourse_are_flagged():
     # for everyone age lowers the score most; ann's income lowers it too, her job raises it
-    given = importance([[-0.2, 0.3, -0.5], [-0.1, -0.2, -0.5], [0.0, 0.0, -0.5]])
+    given = contributions([[-0.2, 0.3, -0.5], [-0.1, -0.2, -0.5], [0.0, 0.0, -0.5]])
     found = reasons(answer_of(problem()), problem(), given)
     assert found.table.loc["ann", "feature"].tolist() == ["age", "income"]
-    assert found.table.loc["ann", "importance"].tolist() == [-0.5, -0.2]
+    assert found.table.loc["ann", "contribution"].tolist() == [-0.5, -0.2]
     assert found.table.loc["bob", "feature"].tolist() == ["age", "job", "income"]
     assert found.table.loc["dan", "feature"].tolist() == ["age"]
     age = found.table[found.table["feature"] == "age"]
@@ -99,29 +103,78 @@ def test_an_attribution_orders_reasons_and_those_without_recourse_are_flagged():
     assert age["without_recourse"].all()
     assert found.without_recourse.to_dict() == {"ann": False, "bob": False, "dan": True}
     assert found.people.loc["dan", "plan_only"] == ["income", "job"]
-    assert "1 of 3 people, 0.333 [0.008, 0.906], have only reasons without recourse" in str(found)
+    assert "1 of 3 people, 0.333 [0.008, 0.906], have only reasons through which no recourse was shown" in str(found)
 
 
 def test_a_reason_that_no_change_bears_out_is_flagged():
     # dan may change one thing only: neither turns the decision, and no plan exists
     one = problem(rules=[AtMost(1)])
-    found = reasons(answer_of(one), one, importance([[-1.0, 0, 0]] * 3))
+    found = reasons(answer_of(one), one, contributions([[-1.0, 0, 0]] * 3))
     dan = found.table.loc["dan"].iloc[0]
     assert dan["recourse"] == "none shown"
     assert dan["without_recourse"]
     assert found.without_recourse["dan"]
     assert "never turns the decision (all values within reach counted)" in found.of("dan")
-    assert "a reason without recourse" in found.of("dan")
+    assert "counted); no recourse through it was shown." in found.of("dan")
 
 
-def test_slopes_of_columns_count_by_their_size():
-    slopes = importance([], values=pd.DataFrame(
-        np.tile([[0.2, -0.9, 0.1, -0.5]], (3, 1)), index=["ann", "bob", "dan"], columns=list(SCHEMA.columns)
-    ), space="input")  # fmt: skip
-    found = reasons(answer_of(problem()), problem(), slopes, most=2)
-    assert found.table.loc["ann", "feature"].tolist() == ["job", "age"]
-    assert found.table.loc["ann", "importance"].tolist() == [-0.9, -0.5]
-    assert "how strongly each moves" in found.ordered_by
+@pytest.mark.parametrize("status", [Status.IMPOSSIBLE, Status.NOT_FOUND])
+def test_no_plan_is_cited_where_there_is_none(status):
+    answer = answer_of(problem())
+    told = answer.status.where(answer.status != Status.FOUND, status)
+    nothing = replace(answer, status=told, options=answer.options[:0])
+    given = contributions([[-0.1, -0.2, -0.5]] * 3)
+    for person in ("ann", "bob", "dan"):
+        *lines, last = reasons(nothing, problem(), given).of(person).splitlines()
+        assert len(lines) == 4 and not any("the plan" in line for line in lines)
+        assert last.strip().startswith(("There is no plan", "No plan was found"))
+    assert "age, now 8: cannot be changed alone" in reasons(nothing, problem(), given).of("bob")
+
+
+def test_what_the_first_plan_does_not_use_is_not_called_hopeless():
+    said = reasons(answer_of(problem()), problem(), contributions([[-0.1, -0.2, -0.5]] * 3)).of("bob")
+    assert "the plan leaves it, and no recourse through it was shown." in said
+    assert "without recourse" not in said
+
+
+@pytest.mark.parametrize("space", ["input", "concept"])
+def test_only_what_lowers_the_score_is_a_reason(space):
+    given = contributions([[0.9, -0.1, -0.5], [0.9, -0.2, 0.5], [0.9, 0.1, 0.5]], space=space)
+    found = reasons(answer_of(problem()), problem(), given)
+    assert found.table.loc["ann", "feature"].tolist() == ["age", "job"]
+    assert found.table.loc["bob", "feature"].tolist() == ["job"]
+    assert "dan" not in found.table.index.get_level_values("person")
+    assert found.ordered_by.startswith("how much each lowers the margin")
+
+
+def test_slopes_are_no_reasons():
+    with pytest.raises(ExplainError, match=r"a slope says how the score reacts(.|\n)*ExactShapley"):
+        reasons(answer_of(problem()), problem(), contributions([[-1.0, -1.0, -1.0]] * 3, kind="slope"))
+    question, people = problem(), PEOPLE.loc[["ann", "bob", "dan"]]
+    slopes = LimeTable(discretize=False, samples=50).explain(question.model, people, background=PEOPLE)
+    with pytest.raises(ExplainError, match="a slope says how the score reacts"):
+        reasons(answer_of(question, people), question, slopes)
+
+
+def test_zero_debt_is_no_reason():
+    # ann owes nothing: debt cannot be what lowers her score, though the score falls with debt
+    schema = Schema((Number("income", 0, 100, step=1), Number("debt", 0, 100, step=1)))
+    model = weighing("linear", schema, {"income": 3.0, "debt": -3.0}, -1.0)
+    question = Problem(schema, model)
+    ann = pd.DataFrame({"income": [10], "debt": [0]}, index=["ann"])
+    others = pd.DataFrame({"income": [50, 60, 40], "debt": [50, 40, 60]})
+    for explainer in (ExactShapley(), IntegratedGradients(), Occlusion(), LimeTable(samples=2000)):
+        told = explainer.explain(model, ann, background=others)
+        found = reasons(answer_of(question, ann), question, told)
+        assert found.table["feature"].tolist() == ["income"]
+        assert found.notes == told.notes  # what must be known of the values goes along
+
+
+def test_notes_of_the_attribution_go_along():
+    given = contributions([[-1.0, 0, 0]] * 3, notes=("against 1 of 7 rows.",))
+    found = reasons(answer_of(problem()), problem(), given)
+    assert found.notes == ("against 1 of 7 rows.",) and "note: against 1 of 7 rows." in str(found)
+    assert found.to_dict()["notes"] == ["against 1 of 7 rows."]
 
 
 def test_at_most_so_many():
@@ -181,7 +234,7 @@ def test_json_and_frame():
     assert document["people"][0]["person"] == "ann"
     assert document["people"][0]["status"] == "FOUND"
     assert document["reasons"][0]["feature"] == "job"
-    assert document["reasons"][0]["importance"] is None
+    assert document["reasons"][0]["contribution"] is None
     assert list(found.to_frame().columns[:3]) == ["person", "rank", "feature"]
 
 
@@ -196,11 +249,11 @@ def test_bad_input():
         reasons(answer, question, "shap")  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="a direction says where to move"):
         reasons(answer, question, answer.as_attribution(SCHEMA))
-    given = importance([[0.0, 0, 0]] * 3)
+    given = contributions([[0.0, 0, 0]] * 3)
     with pytest.raises(ExplainError, match="'dan' is refused and not in the attribution"):
         reasons(answer, question, replace(given, values=given.values[:2]))
     with pytest.raises(ExplainError, match="holds NaN"):
-        reasons(answer, question, importance([[np.nan, 0, 0]] * 3))
+        reasons(answer, question, contributions([[np.nan, 0, 0]] * 3))
     with pytest.raises(ExplainError, match=r"speaks of \['x'\]"):
         reasons(answer, question, replace(given, values=given.values.rename(columns={"job": "x"})))
     lenient = Problem(SCHEMA, weighing("linear", SCHEMA, WEIGHTS, 5.0))

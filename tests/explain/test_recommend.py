@@ -55,3 +55,7 @@ def test_bad_input():
             recommend(goal)  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="'Oracle' is not known here"):
         recommend("rank", "Oracle")
+    for goal, method in (("rank", "Wachter"), ("debug", "ActionSequences"), ("recourse", "manipulability")):
+        with pytest.raises(ExplainError, match=f"{method} serves other goals than '{goal}'"):
+            recommend(goal, method)
+    assert recommend("rank", "LimeTable").goal == "rank"

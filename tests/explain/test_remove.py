@@ -8,11 +8,11 @@ import torch
 import turnabout as ta
 from turnabout.errors import ExplainError
 from turnabout.explain.base import Question
-from turnabout.explain.kernel_shap import KernelShap
-from turnabout.explain.occlusion import Occlusion
-from turnabout.explain.remove import Background, Conditional, Marginals, Remove, Typical
-from turnabout.explain.score import Score
-from turnabout.explain.shapley import ExactShapley
+from turnabout.explain.score import Ridge, Score
+from turnabout.explain.shapley.exact import ExactShapley
+from turnabout.explain.shapley.kernel import KernelShap
+from turnabout.explain.shapley.occlusion import Occlusion
+from turnabout.explain.shapley.remove import Background, Conditional, Marginals, Remove, Typical
 
 
 @pytest.fixture
@@ -174,3 +174,48 @@ def test_masks_have_no_derivative():
     operation = Remove(torch.zeros(1, 2, dtype=torch.float64), torch.arange(2), 2)
     with pytest.raises(ExplainError, match="no derivative"):
         operation.gradients(Score(lambda x: x[:, 0]), torch.zeros(1, 2), torch.zeros(1, 2))
+
+
+EXPLAINERS = (ExactShapley, KernelShap, Occlusion)
+
+
+@pytest.mark.parametrize("cls", EXPLAINERS)
+@pytest.mark.parametrize("structure", ["none", "linear"])
+def test_random_stand_ins_are_never_exact(cls, structure):
+    rng = np.random.default_rng(0)
+    x, rows = rng.normal(size=(3, 3)), rng.normal(size=(500, 3))
+    score = Score(lambda z: z[:, 0] + z[:, 1] * (z[:, 2] if structure == "none" else 1.0))
+    if structure == "linear":
+        score.ridge = Ridge(torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64), 0.0, "identity")
+    first, same, second = (
+        cls(removal=Marginals(20)).explain(score, x, background=rows, seed=seed) for seed in (3, 3, 4)
+    )
+    assert not first.exact and first.seed == 3 and first == same
+    assert np.abs(first.values - second.values).to_numpy().max() > 1e-3  # another seed, other values
+    assert "the error of these draws is not told" in first.notes[0]
+    for removal in (Background(20), Background(None), Typical(), Conditional(20)):
+        told = cls(removal=removal).explain(score, x, background=rows, seed=3)
+        assert told.exact and told.seed is None
+
+
+@pytest.mark.parametrize("removal", [Background(100), Conditional(100)])
+def test_a_part_of_the_background_is_said(removal):
+    rows = np.random.default_rng(0).normal(size=(750, 2))
+    told = ExactShapley(removal=removal).explain(lambda z: z.prod(1), rows[:2], background=rows)
+    assert told.exact and "100 of 750 background rows (values are against these only)" in told.notes[0]
+    whole = ExactShapley(removal=removal).explain(lambda z: z.prod(1), rows[:2], background=rows[:100])
+    assert "100 of 100 background rows" in whole.notes[0] and "only" not in whole.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("explainer", "text"),
+    [
+        (KernelShap(paired="no"), "paired='no' is neither True nor False"),
+        (KernelShap(unbiased=1), "unbiased=1 is neither"),
+        (ExactShapley(structure=None), "structure=None is neither"),
+        (ExactShapley(pairwise="yes"), "pairwise='yes' is neither"),
+    ],
+)
+def test_flags_are_flags(explainer, text):
+    with pytest.raises(ExplainError, match=text):
+        explainer.explain(lambda z: z.sum(1), np.zeros((1, 3)), background=np.ones((2, 3)))

@@ -14,7 +14,7 @@ from turnabout.actions import AtMost, BoundRule, Box, Implies, Linear, Rises
 from turnabout.core import Problem
 from turnabout.core.verify import clearance
 from turnabout.errors import ExplainError
-from turnabout.explain.responsiveness import responsiveness
+from turnabout.explain.reason_codes.responsiveness import responsiveness
 from turnabout.models import Additive, Trees, wrap
 from turnabout.models import Linear as LinearCapability
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
@@ -178,8 +178,9 @@ def _every_value(problem: Problem, people: pd.DataFrame) -> list[float]:
             rows = pd.concat([own] * len(values)) if values else own[:0]
             cells = pd.Series(values, index=rows.index, dtype=object)
             rows = rows.assign(**{f.name: cells.infer_objects()})
+            before, after = own.astype(object), rows.astype(object)  # else a row of numbers turns levels into floats
             kept = [
-                all(keeps(rule, problem.schema, own.iloc[0], rows.iloc[j]) for rule in problem.declared_rules)
+                all(keeps(rule, problem.schema, before.iloc[0], after.iloc[j]) for rule in problem.declared_rules)
                 for j in range(len(rows))
             ]
             rows = rows[np.asarray(kept, dtype=bool)]
@@ -352,3 +353,11 @@ def test_a_net_is_counted_where_all_its_values_are_tried():
     schema = Schema((Number("a", 0, 1, step=0.5), Number("b", 0, 1, step=0.1), Binary("c")))
     scores = responsiveness(Problem(schema, wrap(net, schema)), pd.DataFrame({"a": [0.0], "b": [0.5], "c": [0]}))
     assert scores.table["share"].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_levels_that_are_numbers_are_read_by_hand_whatever_their_type():
+    schema = Schema((Number("f0", 0, 6, step=1), Category("f1", (10, 20, 30))))
+    rule = Linear({"f0": 1.0, "f1=10": 1.2}, "<=", 4.8)  # 4 + 1.2 is too much
+    row = pd.DataFrame({"f0": [4.0], "f1": [10]})
+    for one in (row.iloc[0], row.astype(object).iloc[0]):  # the first holds 10.0
+        assert keeps(rule, schema, one, one) is False

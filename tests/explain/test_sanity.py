@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
 from turnabout.explain.base import Explained, Explainer, Question
 from turnabout.explain.engine import Fit
-from turnabout.explain.sanity import _compare, randomisation
 from turnabout.explain.score import Score
+from turnabout.explain.trust.sanity import _compare, randomisation
 
 
 @dataclass(frozen=True)
 class Slope(Explainer):
     """The gradient of a score."""
+
+    kind: ClassVar[Kind] = "slope"
 
     def _explain(self, question: Question) -> Explained:
         return Explained(Fit(question.score.gradients(question.x), None, exact=True), question.columns)
@@ -28,6 +32,8 @@ class Slope(Explainer):
 @dataclass(frozen=True)
 class EdgeDetector(Explainer):
     """Looks at the person and not at the model."""
+
+    kind: ClassVar[Kind] = "contribution"
 
     def _explain(self, question: Question) -> Explained:
         return Explained(Fit(question.x.clone(), None, exact=True), question.columns)

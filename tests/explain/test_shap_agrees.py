@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 import turnabout as ta
-from turnabout.explain.kernel_shap import KernelShap
-from turnabout.explain.shapley import ExactShapley
+from turnabout.explain.shapley.exact import ExactShapley
+from turnabout.explain.shapley.kernel import KernelShap
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

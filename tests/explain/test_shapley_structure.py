@@ -1,5 +1,7 @@
 """Shortcuts by structure give what enumeration over raw rows gives: sums, logistic scores, nets, trees."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,13 +16,16 @@ from sklearn.tree import DecisionTreeClassifier
 
 import turnabout as ta
 from turnabout.errors import ExplainError
-from turnabout.explain.coalition_values import Mixture, coalition_values
-from turnabout.explain.games import coalitions, shapley
-from turnabout.explain.kernel_shap import KernelShap
-from turnabout.explain.leaf_games import LeafGames
 from turnabout.explain.score import Net, Ridge, Score
-from turnabout.explain.shapley import ExactShapley
-from turnabout.explain.shapley_structure import structured_shapley
+from turnabout.explain.shapley import leaf_games
+from turnabout.explain.shapley.exact import PROBES, ExactShapley
+from turnabout.explain.shapley.games import coalitions, shapley
+from turnabout.explain.shapley.kernel import KernelShap
+from turnabout.explain.shapley.leaf_games import LeafGames
+from turnabout.explain.shapley.occlusion import Occlusion
+from turnabout.explain.shapley.remove import Background
+from turnabout.explain.shapley.structure import structured_shapley
+from turnabout.explain.shapley.values import Mixture, coalition_values
 from turnabout.models.base import Terms
 
 
@@ -198,7 +203,7 @@ def test_leaves_know_what_fails(case):
         pytest.skip("no trees")
     x = model.schema.encode(people)
     games = LeafGames.of(model.forest, model.schema.feature_of, len(model.schema))
-    assert (games.scores(games.bad(x)) - model.margin(x)).abs().max() < 1e-9
+    assert (games.scores(x) - model.margin(x)).abs().max() < 1e-9
     assert LeafGames.of(model.forest, torch.arange(len(model.schema.feature_of)) + 1, 99) is None
 
 
@@ -227,8 +232,8 @@ def test_sixteen_features_are_enumerated():
 
 def test_masks_are_taken_in_pieces(monkeypatch):
     """Memory is bounded: however small the pieces, the values are the same."""
-    from turnabout.explain import coalition_values as module
-    from turnabout.explain import shapley as exact
+    from turnabout.explain.shapley import exact
+    from turnabout.explain.shapley import values as module
 
     rng = np.random.default_rng(0)
     x, background = rng.random((5, 6)), rng.random((7, 6))
@@ -256,10 +261,63 @@ def test_scores_in_which_no_three_features_interact():
         return torch.einsum("ni,ij,nj->n", points, q, points)
 
     answer = ExactShapley(pairwise=True).explain(quadratic, x, background=background)
-    assert answer.exact and answer.gap.abs().max() < 1e-9 and answer.asked == 3 * 9 * (2 * 30 + 2 + 32)
+    assert answer.gap.abs().max() < 1e-9 and answer.asked == 3 * 9 * (2 * 30 + 2 + 32)
+    assert not answer.exact and answer.seed is None and "no proof" in answer.notes[-1]  # some coalitions are no proof
     q, x, background = q[:8, :8], x[:, :8], background[:, :8]  # few enough to enumerate
     due = ExactShapley().explain(quadratic, x, background=background)
     part = ExactShapley(pairwise=True).explain(quadratic, x, background=background)
     np.testing.assert_allclose(part.values, due.values, atol=1e-10)
     with pytest.raises(ExplainError, match="three or more features interact"):
         ExactShapley(pairwise=True).explain(lambda p: p[:, :3].prod(1), x, background=background)
+
+
+def test_a_trio_that_no_probe_meets_is_found_by_the_sum():
+    m = 50
+    probes = np.random.default_rng(0).integers(0, 2, (PROBES, m))  # as they are drawn
+    trios = np.array(list(combinations(range(m), 3)))
+    unmet = trios[(probes[:, trios].sum(2) < 2).all(0)]
+    assert len(unmet)
+    with pytest.raises(ExplainError, match="three or more features interact"):
+        ExactShapley(pairwise=True).explain(
+            lambda x: x[:, unmet[0]].prod(1), np.ones((1, m)), background=np.zeros((1, m))
+        )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
+def test_an_offset_hides_no_interaction(offset):
+    def trio(x):
+        return offset + 5 * x[:, 0] * x[:, 1] * x[:, 2]
+
+    with pytest.raises(ExplainError, match="three or more features interact"):
+        ExactShapley(pairwise=True).explain(trio, np.ones((1, 3)), background=np.zeros((1, 3)))
+    pair = ExactShapley(pairwise=True).explain(
+        lambda x: offset + 5 * x[:, 0] * x[:, 1], np.ones((1, 3)), background=np.zeros((1, 3))
+    )
+    np.testing.assert_allclose(pair.values, [[2.5, 2.5, 0.0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_a_wrong_structure_is_found_out_under_an_offset_and_at_people_alone(offset):
+    """Rows of zeros agree with the claimed structure; the person does not."""
+    claimed = Ridge(torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64), offset, "identity")
+    score = Score(lambda x: offset + x[:, 0] + 3 * x[:, 1] * x[:, 2], ridge=claimed)
+    for explainer in (ExactShapley(), ExactShapley(structure=False), Occlusion()):
+        answer = explainer.explain(score, np.ones((1, 3)), background=np.zeros((1, 3)))
+        due = [1.0, 3.0, 3.0] if isinstance(explainer, Occlusion) else [1.0, 1.5, 1.5]
+        np.testing.assert_allclose(answer.values, [due], atol=1e-5)
+
+
+def test_leaves_are_taken_in_pieces(monkeypatch):
+    """However few rows and masks are held at a time, the values are the same."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.random((200, 4)), columns=list("abcd"))
+    yes = table["a"] * table["b"] + table["c"] > 0.8
+    schema = ta.Schema(tuple(ta.Number(name, 0, 1) for name in "abcd"))
+    model = ta.models.wrap(GradientBoostingClassifier(n_estimators=10, random_state=0).fit(table, yes), schema)
+    explainers = (ExactShapley(removal=Background(None)), KernelShap(samples=12, removal=Background(None)))
+    asked = [(e, output) for e in explainers for output in ("margin", "probability")]
+    due = [e.explain(model, table[:6], background=table[:50], output=output).values for e, output in asked]
+    monkeypatch.setattr(leaf_games, "HELD", 300)  # a few rows of about 70 leaves
+    for (e, output), expected in zip(asked, due, strict=True):
+        got = e.explain(model, table[:6], background=table[:50], output=output).values
+        np.testing.assert_allclose(got, expected, atol=1e-12)

@@ -10,7 +10,7 @@ import torch
 import turnabout as ta
 from turnabout.errors import ExplainError
 from turnabout.explain.score import Score
-from turnabout.explain.stein import check_stein
+from turnabout.explain.slopes.stein import check_stein
 
 W = torch.tensor([1.0, -2.0], dtype=torch.float64)
 SIGMA = [[0.5, 0.2], [0.2, 0.8]]

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.ndimage import label
 
 from turnabout.errors import ExplainError
-from turnabout.explain.superpixels import Felzenszwalb, Grid, Slic, connect
+from turnabout.explain.lime.superpixels import Felzenszwalb, Grid, Slic, connect
 
 SEGMENTERS = [
     Slic(),

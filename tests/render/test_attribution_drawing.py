@@ -32,7 +32,7 @@ def attribution(values: pd.DataFrame = VALUES, **rest: object) -> Attribution:
         "errors": None,
         "base": pd.Series(0.1, index=values.index),
         "output": 0.1 + values.sum(axis=1),
-        "kind": "importance",
+        "kind": "contribution",
         "space": "concept",
         "score": "margin (log-odds)",
         "made_by": "ExactShapley()",
@@ -93,16 +93,50 @@ def test_what_the_values_leave_has_a_bar_of_its_own():
 
 
 def test_without_a_base_values_stand_side_by_side():
-    given = attribution(base=None, space="input", errors=VALUES.abs() / 10)
+    given = attribution(
+        base=None, kind="slope", space="input", errors=VALUES.abs() / 10, unit="per whole range of a feature"
+    )
     ax = draw_waterfall(given, "Ada", most=2)
     assert bars_of(ax) == pytest.approx(np.array([(0.0, -1.0), (0.0, 0.5)]))
     assert "whiskers: one standard error" in ax.get_xlabel()
-    assert "per whole range of a feature" in ax.get_xlabel()
-    assert "reacts most strongly" in ax.get_title(loc="left")
+    assert ax.get_xlabel().startswith("slope of the margin (log-odds), per whole range of a feature")
+    title = ax.get_title(loc="left").replace("\n", " ")
+    assert title.endswith("reacts most strongly to debt \\$US, by -1 per whole range of a feature")
     assert len(ax.containers) >= 3  # two bars and their whiskers
 
 
-def test_a_direction_is_not_called_an_importance():
+def test_slopes_raise_and_lower_nothing():
+    given = attribution(kind="slope", unit="per deviation of the background")  # of a concept space, with a base
+    said = write_attribution(given, "Ada")
+    assert "by -1 per deviation of the background." in said and "base" not in said
+    assert "A slope says how the score reacts to a change" in said and "lowers" not in said
+    assert "Person 7: every slope of the margin (log-odds) is 0." in write_attribution(given, 7)
+
+
+def test_contributions_of_columns_raise_and_lower():
+    given = attribution(space="input", made_by="IntegratedGradients()")
+    said = write_attribution(given, "Ada")
+    assert said.startswith("Ada: debt $US lowers the margin (log-odds) most, by 1.")
+    assert "  base: +0.1, the margin (log-odds) at the baseline\n" in said
+    bare = attribution(base=None, space="input")
+    assert draw_waterfall(bare, "Ada").get_xlabel() == "contribution to the margin (log-odds)"
+
+
+def test_a_direction_that_goes_nowhere():
+    given = attribution(base=None, output=None, kind="direction", space="input", score="where to move")
+    said = write_attribution(given, 7)
+    assert said.startswith("Person 7: nothing is to move.") and "counts" not in said
+
+
+def test_pictures_of_what_raises_and_lowers_take_contributions_only():
+    image = attribution(PARTS, layout=Pixels(SEGMENTS), kind="slope")
+    with pytest.raises(TurnaboutError, match="an overlay shows what raises and lowers a score, and a slope does"):
+        draw_overlay(image, np.zeros((3, 3)))
+    with pytest.raises(TurnaboutError, match="a highlight shows what raises and lowers a score, and a slope does"):
+        write_highlight(attribution(WORDS, layout=Words(TEXT, SPANS), kind="slope"))
+
+
+def test_a_direction_is_not_called_a_contribution():
     given = attribution(base=None, output=None, kind="direction", space="input")
     ax = draw_waterfall(given, "Ada")
     assert "is to move most" in ax.get_title(loc="left")
@@ -131,7 +165,7 @@ def test_words():
         "  income: +0.5 (standard error 0.05)",
         "  2 others together: +0.2",
         "  ends at -0.2, the margin (log-odds) of this person",
-        "  Importances are no distance to the boundary, and not what to do. Made by ExactShapley().",
+        "  Contributions are no distance to the boundary, and not what to do. Made by ExactShapley().",
         "  note: mind the gap",
     ]
 

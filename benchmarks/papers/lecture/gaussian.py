@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from ledger import Outcome
 
-from turnabout.audit.excess import break_even, excess_risk
-from turnabout.audit.strategic_lines import GaussianLine
-from turnabout.audit.strategic_response import strategic_response
+from turnabout.audit.risk.excess import break_even, excess_risk
+from turnabout.audit.strategic.lines import GaussianLine
+from turnabout.audit.strategic.response import strategic_response
 from turnabout.testing.gaussians import Gaussians
 
 

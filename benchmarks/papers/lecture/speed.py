@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from ledger import Outcome
 
-from turnabout.audit.risk import risk_of_recourse
-from turnabout.explain.games import shapley
-from turnabout.explain.lime_image import LimeImage
+from turnabout.audit.risk.of_recourse import risk_of_recourse
+from turnabout.explain.lime.image import LimeImage
+from turnabout.explain.shapley.games import shapley
 from turnabout.testing.gaussians import Gaussians, Projection
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from ledger import Outcome
 
-from turnabout.audit.attribution_report import audit_attribution
-from turnabout.audit.line import one_dimension
+from turnabout.audit.maps.line import one_dimension
+from turnabout.audit.maps.report import audit_attribution
 from turnabout.typing import Tensor
 
 CELLS = 2001  # midpoints of as many cells of (-0.75, 0.75), 0 among them

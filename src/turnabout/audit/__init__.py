@@ -18,44 +18,52 @@ Does it last
     classifier_two_sample : can recourse be told from ordinary rows?
 What attributions are worth as advice
     audit_attribution, recourse_sensitivity, continuity : of any map of attributions or counterfactuals.
-    find_witness, one_dimension, in_conflict : where no map can be both sensitive and robust.
+    find_witness, one_dimension, line_along, in_conflict : where no map can be both sensitive and robust.
 """
 
-from turnabout.audit.accepting import Decay, LogisticInCost, WithinCost
-from turnabout.audit.attribution_report import AttributionAudit, audit_attribution
-from turnabout.audit.burden import Burden
-from turnabout.audit.compliance import Causes
-from turnabout.audit.conflict import Conflicts, find_conflicts, in_conflict
-from turnabout.audit.continuity import Continuity, continuity
-from turnabout.audit.contrasts import Contrast, MeanDifference
 from turnabout.audit.disparity import Difference, Disparity, disparity, threshold_at_precision
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.excess import break_even, excess_risk
 from turnabout.audit.existence import Existence, existence
-from turnabout.audit.fairness import Fairness, fairness_of_recourse
-from turnabout.audit.lasting import Lasting, lasting
-from turnabout.audit.line import LineReport, conflict_free_deltas, one_dimension
-from turnabout.audit.maps import Sticky, counterfactual_map
-from turnabout.audit.moves import Anywhere, OneFeature
+from turnabout.audit.fairness.burden import Burden
+from turnabout.audit.fairness.contrasts import Contrast, MeanDifference
+from turnabout.audit.fairness.of_recourse import Fairness, fairness_of_recourse
+from turnabout.audit.fairness.outcomes import Noise
+from turnabout.audit.fairness.subgroups import Subgroup, worst_subgroup
+from turnabout.audit.maps.asking import Sticky, counterfactual_map
+from turnabout.audit.maps.conflict import Conflicts, find_conflicts, in_conflict
+from turnabout.audit.maps.continuity import Continuity, continuity
+from turnabout.audit.maps.line import LineReport, conflict_free_deltas, one_dimension
+from turnabout.audit.maps.moves import Anywhere, OneFeature
+from turnabout.audit.maps.ray import line_along
+from turnabout.audit.maps.report import AttributionAudit, audit_attribution
+from turnabout.audit.maps.sensitivity import Sensitivity, recourse_sensitivity
+from turnabout.audit.maps.witness import Witness, WitnessKind, find_witness
 from turnabout.audit.noise import Natural, Turns, deepfool, model_under_noise, natural, recourse_under_noise
 from turnabout.audit.ordinary import TwoSample, classifier_two_sample
-from turnabout.audit.outcomes import Noise
-from turnabout.audit.price import LandingPrice, price_of_landing
+from turnabout.audit.promises.lasting import Lasting, lasting
+from turnabout.audit.promises.retrain import Retrained, after_retraining
+from turnabout.audit.promises.training_sets import Bootstrap, Dropped, Jittered, LeaveOut, Newer, Shift
 from turnabout.audit.rates import Rate, RecourseRates, recourse_rates
-from turnabout.audit.retrain import Retrained, after_retraining
-from turnabout.audit.risk import risk_of_recourse
-from turnabout.audit.risk_coverage import Coverage, risk_coverage
-from turnabout.audit.risk_report import RiskReport, Verdict
-from turnabout.audit.rounds import rounds_of_recourse
-from turnabout.audit.rounds_report import Rounds
+from turnabout.audit.risk.accepting import Decay, LogisticInCost, WithinCost
+from turnabout.audit.risk.compliance import Causes
+from turnabout.audit.risk.coverage import Coverage, risk_coverage
+from turnabout.audit.risk.excess import break_even, excess_risk
+from turnabout.audit.risk.of_recourse import risk_of_recourse
+from turnabout.audit.risk.price import LandingPrice, price_of_landing
+from turnabout.audit.risk.report import RiskReport, Verdict
+from turnabout.audit.rounds.of_recourse import rounds_of_recourse
+from turnabout.audit.rounds.report import Rounds
 from turnabout.audit.sense import overdone
-from turnabout.audit.sensitivity import Sensitivity, recourse_sensitivity
-from turnabout.audit.strategic import Effective, Halfspaces, Invariance, effective_classifier, invariance_check, partner
-from turnabout.audit.strategic_lines import GaussianLine, PeopleLine
-from turnabout.audit.strategic_response import StrategicResponse, strategic_response
-from turnabout.audit.subgroups import Subgroup, worst_subgroup
-from turnabout.audit.training_sets import Bootstrap, Dropped, Jittered, LeaveOut, Newer, Shift
-from turnabout.audit.witness import Witness, WitnessKind, find_witness
+from turnabout.audit.strategic.effective import (
+    Effective,
+    Halfspaces,
+    Invariance,
+    effective_classifier,
+    invariance_check,
+    partner,
+)
+from turnabout.audit.strategic.lines import GaussianLine, PeopleLine
+from turnabout.audit.strategic.response import StrategicResponse, strategic_response
 
 __all__ = [
     "Anywhere",
@@ -124,6 +132,7 @@ __all__ = [
     "in_conflict",
     "invariance_check",
     "lasting",
+    "line_along",
     "model_under_noise",
     "natural",
     "one_dimension",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from turnabout.typing import Json, is_whole
 
 VERSION = 1
 
-Kind = Literal["importance", "direction"]
+Kind = Literal["contribution", "slope", "direction"]
 Space = Literal["input", "concept"]
 
 
@@ -48,25 +48,35 @@ Layout = Pixels | Words
 class Attribution:
     """One number for each person and feature (or concept), and how it was come by.
 
-    An importance says how the score answers to a feature around the person, smoothed by the perturbation that was
-    used. It is no distance to the boundary, and not what the person should do. A direction says where to move; only
-    directions come from counterfactuals.
+    What the numbers are is told by `kind`:
+
+    contribution : how much higher (or, below 0, lower) the score is with the feature as it is than with it removed, or
+        at a baseline, as the method counts it. Only these lower or raise a score.
+    slope : how much the score rises with a unit of the feature, around the person. A slope below 0 does not say
+        that the feature lowers her score: it is about what a change would do, not about what she has.
+    direction : where to move. Only directions come from counterfactuals.
+
+    Contributions and slopes are those of a score smoothed by the perturbation that was used. They are no distance to
+    the boundary, and not what the person should do.
 
     Attributes
     ----------
     values : index person, one column per feature or concept.
-    errors : standard errors, of the same shape; None where the values are exact.
-    base : the score with every concept removed, or the intercept; None where the method has none.
+    errors : standard errors of random draws, of the same shape, NaN where one is not known; None where there are
+        none: the values are exact, or they err by something else (the nodes of an integral, a finite difference).
+    base : the score with every concept removed or at the baseline, or the intercept; None where the method has none.
     output : the score that is explained, at the person's own row; None for directions.
-    kind : importance or direction.
+    kind : contribution, slope or direction.
     space : "input" (encoded columns, whose unit is the feature's whole range) or "concept" (features kept or removed).
     score : what was explained: "margin (log-odds)".
     made_by : the method, with its parameters.
-    exact : whether a longer computation would change nothing but rounding.
-    asked : rows put to the model.
+    exact : whether a longer computation against the same background rows would change nothing but rounding. Other
+        rows would change the values: notes say which were used.
+    asked : rows put to the model to find the values; the person's own row, for `output`, is not counted on its own.
     seed : of the random draws; None where there were none.
     notes : what a reader must know.
     layout : where the concepts lie in an image or a text.
+    unit : of slopes, what they are per: "per whole range of a feature".
     """
 
     values: pd.DataFrame
@@ -82,6 +92,13 @@ class Attribution:
     seed: int | None
     notes: tuple[str, ...] = ()
     layout: Layout | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise TurnaboutError(
+                f"kind={self.kind!r} is no kind of attribution.", hint=f"use one of {', '.join(get_args(Kind))}."
+            )
 
     def __len__(self) -> int:
         return len(self.values)
@@ -129,14 +146,18 @@ class Attribution:
         return pd.DataFrame(names, index=self.values.index, columns=range(1, names.shape[1] + 1))
 
     def grouped(self, parts: Mapping[str, Sequence[str]]) -> Attribution:
-        """Values added up within parts: feature -> its columns. Errors are added as if they pulled together."""
+        """Values added up within parts: feature -> its columns. Errors are added as if they pulled together; the
+        error of a part is not known where that of one of its columns is not.
+        """
         columns = [column for part in parts.values() for column in part]
         if sorted(columns) != sorted(self.names):
             raise TurnaboutError("the parts do not hold every column once.", hint=f"the columns are {self.names}.")
         added = {part: self.values[list(own)].sum(axis=1) for part, own in parts.items()}
         errors = None
         if self.errors is not None:
-            errors = pd.DataFrame({part: self.errors[list(own)].sum(axis=1) for part, own in parts.items()})
+            errors = pd.DataFrame(
+                {part: self.errors[list(own)].sum(axis=1, skipna=False) for part, own in parts.items()}
+            )
         return replace(self, values=pd.DataFrame(added, index=self.values.index), errors=errors)
 
     def to_dict(self) -> Json:
@@ -146,6 +167,7 @@ class Attribution:
             layout = {"kind": type(self.layout).__name__} | self.layout.to_dict()
         return {
             "turnabout_attribution": VERSION,
+            "labels": "datetime" if isinstance(self.values.index, pd.DatetimeIndex) else "plain",
             "values": frame_to_json(self.values),
             "output": None if self.output is None else frame_to_json(self.output.to_frame("output")),
             "errors": None if self.errors is None else frame_to_json(self.errors),
@@ -159,6 +181,7 @@ class Attribution:
             "seed": self.seed,
             "notes": list(self.notes),
             "layout": layout,
+            "unit": self.unit,
         }
 
     def to_json(self, indent: int | None = None) -> str:
@@ -178,13 +201,20 @@ class Attribution:
             place = Pixels(np.array(layout["segments"]))
         elif layout is not None:
             place = Words(layout["text"], tuple((a, b, c) for a, b, c in layout["spans"]))
+
+        def read(table: Json) -> pd.DataFrame:
+            frame = frame_from_json(table)
+            dates = document.get("labels") == "datetime"
+            return frame.set_axis(pd.to_datetime(frame.index, format="ISO8601")) if dates else frame
+
         return cls(
-            values=frame_from_json(document["values"]),
-            errors=None if errors is None else frame_from_json(errors),
-            base=None if base is None else frame_from_json(base)["base"],
-            output=None if output is None else frame_from_json(output)["output"],
+            values=read(document["values"]),
+            errors=None if errors is None else read(errors),
+            base=None if base is None else read(base)["base"],
+            output=None if output is None else read(output)["output"],
             notes=tuple(document["notes"]),
             layout=place,
+            unit=document.get("unit"),
             **{name: document[name] for name in ("kind", "space", "score", "made_by", "exact", "asked", "seed")},
         )
 

@@ -10,16 +10,15 @@ import pandas as pd
 from turnabout.typing import Json
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A cell as JSON has it: what is missing is None, an infinity is "inf"; what is nothing else is its text."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and np.isnan(value)):
         return None
     if isinstance(value, float) and np.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if isinstance(value, (str, int, float, bool)):
-        return value
-    return str(value)
+    return value if isinstance(value, (int, float, bool)) else str(value)
 
 
 def frame_to_json(frame: pd.DataFrame) -> Json:
@@ -30,12 +29,12 @@ def frame_to_json(frame: pd.DataFrame) -> Json:
         entry: Json = {"name": str(name), "dtype": str(column.dtype)}
         if isinstance(column.dtype, pd.CategoricalDtype):
             entry["dtype"] = "category"
-            entry["categories"] = [_plain(c) for c in column.cat.categories]
+            entry["categories"] = [plain(c) for c in column.cat.categories]
             entry["ordered"] = bool(column.cat.ordered)
-        entry["values"] = [_plain(v) for v in column]
+        entry["values"] = [plain(v) for v in column]
         columns.append(entry)
-    index = [list(map(_plain, key)) if isinstance(key, tuple) else _plain(key) for key in frame.index]
-    return {"index_names": [_plain(n) for n in frame.index.names], "index": index, "columns": columns}
+    index = [list(map(plain, key)) if isinstance(key, tuple) else plain(key) for key in frame.index]
+    return {"index_names": [plain(n) for n in frame.index.names], "index": index, "columns": columns}
 
 
 def frame_from_json(document: Json) -> pd.DataFrame:

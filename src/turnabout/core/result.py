@@ -18,7 +18,7 @@ from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.core.plan import Plans
 from turnabout.errors import TurnaboutError
 from turnabout.schema import Schema
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Json, Tensor, is_whole
 
 VERSION = 1
 NUMBERS = ("cost", "margin")
@@ -197,11 +197,17 @@ class Recourse:
         return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="step"))
 
     def as_attribution(self, schema: Schema, option: int = 0) -> Attribution:
-        """Where each person is told to move, x_new - x in encoded columns: directions, not importances.
+        """Where each person is told to move, x_new - x in encoded columns: directions, no contributions.
 
         Accepted people have the zero direction; people without this option are left out.
+
+        option : from 0; one that somebody has, or 0.
         """
-        own = self.options.index.get_level_values("option") == option
+        given = self.options.index.get_level_values("option")
+        if not is_whole(option, 0) or (option and option not in given):
+            most = f"the last option of this answer is {given.max()}" if len(given) else "this answer has no options"
+            raise TurnaboutError(f"option={option!r} is nobody's.", hint=f"use a whole number from 0; {most}.")
+        own = given == option
         moved = self.options[own].droplevel("option")
         still = self.people[(self.status == Status.ACCEPTED).to_numpy(dtype=bool)]
         names = [label for label in self.people.index if label in moved.index or label in still.index]

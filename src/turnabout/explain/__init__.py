@@ -14,30 +14,30 @@ An attribution is no distance to the boundary, and no advice. For advice ask `tu
 """
 
 from turnabout.core import Attribution
-from turnabout.explain.axioms import AxiomReport, check_axioms
 from turnabout.explain.base import Explainer
-from turnabout.explain.disagreement import Disagreement, disagreement
 from turnabout.explain.engine import Affine, Alike, GradientMatching, LocalApproximation, SquaredError
-from turnabout.explain.gradients import DegenerateGradient, Gradient, GradientTimesInput, IntegratedGradients
-from turnabout.explain.kernel_shap import KernelShap
-from turnabout.explain.lime import Stability, stability
-from turnabout.explain.lime_image import LimeImage, top_segments
-from turnabout.explain.lime_table import LimeTable
-from turnabout.explain.lime_text import LimeText
-from turnabout.explain.lime_theory import lime_constants, lime_exact, lime_limit, lime_reference
-from turnabout.explain.manipulation import Manipulability, manipulability
-from turnabout.explain.noise import Add, Gaussian
-from turnabout.explain.occlusion import Occlusion
-from turnabout.explain.pick import Pick, pick
-from turnabout.explain.reasons import Reasons, reasons
+from turnabout.explain.lime.common import Stability, stability
+from turnabout.explain.lime.image import LimeImage, top_segments
+from turnabout.explain.lime.superpixels import Felzenszwalb, Grid, Slic
+from turnabout.explain.lime.table import LimeTable
+from turnabout.explain.lime.text import LimeText
+from turnabout.explain.lime.theory import lime_constants, lime_exact, lime_limit, lime_reference
+from turnabout.explain.reason_codes.reasons import Reasons, reasons
+from turnabout.explain.reason_codes.responsiveness import Responsiveness, responsiveness
 from turnabout.explain.recommend import Recommendation, recommend
-from turnabout.explain.responsiveness import Responsiveness, responsiveness
-from turnabout.explain.sanity import Randomisation, randomisation
 from turnabout.explain.score import Ridge, Score
-from turnabout.explain.shapley import ExactShapley
-from turnabout.explain.smooth import CLime, SmoothGrad
-from turnabout.explain.stein import SteinCheck, check_stein
-from turnabout.explain.superpixels import Felzenszwalb, Grid, Slic
+from turnabout.explain.shapley.axioms import AxiomReport, check_axioms
+from turnabout.explain.shapley.exact import ExactShapley
+from turnabout.explain.shapley.kernel import KernelShap
+from turnabout.explain.shapley.occlusion import Occlusion
+from turnabout.explain.slopes.gradients import DegenerateGradient, Gradient, GradientTimesInput, IntegratedGradients
+from turnabout.explain.slopes.noise import Add, Gaussian
+from turnabout.explain.slopes.smooth import CLime, SmoothGrad
+from turnabout.explain.slopes.stein import SteinCheck, check_stein
+from turnabout.explain.trust.disagreement import Disagreement, disagreement
+from turnabout.explain.trust.manipulation import Manipulability, manipulability
+from turnabout.explain.trust.pick import Pick, pick
+from turnabout.explain.trust.sanity import Randomisation, randomisation
 
 __all__ = [
     "Add",

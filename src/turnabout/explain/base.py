@@ -12,12 +12,14 @@ import pandas as pd
 import torch
 
 from turnabout.core import Attribution
+from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Fit
 from turnabout.explain.score import Function, Output, Score, as_points
+from turnabout.explain.slopes.noise import check_seed
 from turnabout.models import Model
 from turnabout.schema import Schema, as_frame
-from turnabout.typing import Tensor, is_whole
+from turnabout.typing import Tensor
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,20 @@ class Question:
             return self.schema.feature_of
         return torch.arange(self.x.shape[1])
 
+    @classmethod
+    def of(cls, model: Any, x: Tensor, background: Any, output: Output, seed: int) -> Question:
+        """The question that `explain` asks of encoded people (n, d)."""
+        schema = model.schema if isinstance(model, Model) else None
+        rows = None if background is None else _points(background, schema)[0]
+        if not len(x) or (rows is not None and not len(rows)):
+            raise ExplainError("there are no people to explain, or none in the background.", hint="pass some rows.")
+        if rows is not None and rows.shape[1] != x.shape[1]:
+            raise ExplainError(
+                f"the background has {rows.shape[1]} columns and the people have {x.shape[1]}.",
+                hint="pass a background in the form of the people.",
+            )
+        return cls(Score.of(model, output), x, schema, rows, seed)
+
 
 @dataclass(frozen=True)
 class Explained:
@@ -73,9 +89,21 @@ class Explainer(ABC):
     Class attributes
     ----------------
     space : "input" where columns are attributed to, "concept" where features are kept or removed.
+    kind : "contribution" or "slope", as in Attribution.
     """
 
     space: ClassVar[Any] = "input"
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """What the values are: contributions or slopes, as in Attribution."""
+
+    def unit(self, question: Question) -> str | None:
+        """What slopes are per; None for contributions."""
+        if self.kind != "slope":
+            return None
+        return "per unit of a column" if question.schema is None else "per whole range of a feature"
 
     @abstractmethod
     def _explain(self, question: Question) -> Explained:
@@ -100,15 +128,9 @@ class Explainer(ABC):
         output : explain the margin, or P(yes).
         seed : same seed, same answer.
         """
-        if not is_whole(seed, 0):
-            raise ExplainError(f"seed={seed!r} is not a whole number from 0 up.", hint="use 0.")
-        score = Score.of(model, output)
-        schema = model.schema if isinstance(model, Model) else None
-        x, index = _points(people, schema)
-        rows = None if background is None else _points(background, schema)[0]
-        if not len(x) or (rows is not None and not len(rows)):
-            raise ExplainError("there are no people to explain, or none in the background.", hint="pass some rows.")
-        question = Question(score, x, schema, rows, int(seed))
+        seed = check_seed(seed)
+        x, index = _points(people, model.schema if isinstance(model, Model) else None)
+        question = Question.of(model, x, background, output, seed)
         found = self._explain(question)
         return _wrap(self, question, found, index)
 
@@ -116,12 +138,10 @@ class Explainer(ABC):
         self, model: Model | Score | Function, *, background: Any = None, output: Output = "margin", seed: int = 0
     ) -> Callable[[Tensor], Tensor]:
         """This explainer as a map of points (n, d) -> (n, m), for audits of attribution maps."""
+        seed = check_seed(seed)
 
         def attribute(x: Tensor) -> Tensor:
-            score = Score.of(model, output)
-            schema = model.schema if isinstance(model, Model) else None
-            rows = None if background is None else _points(background, schema)[0]
-            return self._explain(Question(score, as_points(x), schema, rows, seed)).fit.slope
+            return self._explain(Question.of(model, as_points(x), background, output, seed)).fit.slope
 
         return attribute
 
@@ -139,14 +159,14 @@ def _points(people: Any, schema: Schema | None) -> tuple[Tensor, pd.Index]:
 def _wrap(explainer: Explainer, question: Question, found: Explained, index: pd.Index) -> Attribution:
     fit, names = found.fit, list(found.names)
     score = question.score
-    errors = None if fit.error is None else pd.DataFrame(_known(fit.error), index=index, columns=names)
-    asked = score.asked
+    errors = None if fit.error is None else pd.DataFrame(known_errors(fit.error), index=index, columns=names)
+    asked = score.asked  # before the output
     return Attribution(
         values=pd.DataFrame(fit.slope.numpy(), index=index, columns=names),
         errors=errors,
         base=None if found.base is None else pd.Series(found.base.numpy(), index=index, name="base"),
         output=pd.Series(score.values(question.x).numpy(), index=index, name="output"),
-        kind="importance",
+        kind=explainer.kind,
         space=explainer.space,
         score=score.title,
         made_by=repr(explainer),
@@ -154,9 +174,10 @@ def _wrap(explainer: Explainer, question: Question, found: Explained, index: pd.
         asked=asked,
         seed=question.seed if found.drawn and not fit.exact else None,
         notes=found.notes,
+        unit=explainer.unit(question),
     )
 
 
-def _known(error: Tensor) -> np.ndarray:
+def known_errors(error: Tensor) -> np.ndarray:
     """Standard errors as they are told: NaN stands for unknown ones."""
     return torch.where(torch.isfinite(error), error, torch.nan).numpy()

@@ -92,7 +92,7 @@ class Fit:
 
     Attributes
     ----------
-    slope : (n, m).  error : (n, m) standard errors, or None where the fit is exact.
+    slope : (n, m).  error : (n, m) standard errors of random draws, or None where there are none.
     intercept : (n,) g at xi = 0, or None where the family has none.
     """
 

@@ -61,8 +61,8 @@ def _explain(name: str, why: str) -> Advice:
     return Advice(name, "explain", why)
 
 
-IMPORTANCE = "it says how the score answers around a person, not what she can change nor how far she must go."
-NO_BOUNDARY = "An importance describes a smoothed score near a person; it is no distance to the boundary."
+NO_ADVICE = "it says how the score answers around a person, not what she can change nor how far she must go."
+NO_BOUNDARY = "An attribution describes a smoothed score near a person; it is no distance to the boundary."
 NO_AXIOM = "Axioms describe a method; they do not by themselves make it fit for a task."
 METHODS_DIFFER = "Methods disagree: compare at least two with disagreement, and report both."
 ATTRIBUTIONS = (
@@ -119,7 +119,7 @@ ADVICE = {
             _explain("responsiveness", "how much of what she can change in one feature turns the decision."),
             _explain("reasons", "reasons for a refusal, each marked by whether she can act on it."),
         ),
-        tuple(_explain(name, IMPORTANCE) for name in ATTRIBUTIONS),
+        tuple(_explain(name, NO_ADVICE) for name in ATTRIBUTIONS),
         (
             "No attribution is both sensitive to recourse and continuous for every model (Fokkema et al., 2023).",
             "A plan that the model accepts need not improve the outcome that the model predicts.",
@@ -148,7 +148,7 @@ def recommend(goal: Goal, method: str | None = None) -> Recommendation:
 
     Nobody says under which conditions an attribution method may be used; this says at least what each is for. For the
     goal "recourse" it answers with counterfactuals, sequences of actions and responsiveness, and refuses SHAP, LIME and
-    every other importance.
+    every other attribution.
 
     Parameters
     ----------
@@ -169,4 +169,6 @@ def recommend(goal: Goal, method: str | None = None) -> Recommendation:
     known = {advice.name for one in ADVICE.values() for advice in (*one.methods, *one.refused)}
     if method not in known:
         raise ExplainError(f"method={method!r} is not known here.", hint=f"known are {', '.join(sorted(known))}.")
+    if method not in answer.names and method not in ATTRIBUTIONS:
+        raise ExplainError(f"{method} serves other goals than '{goal}'.", hint=f"use {', '.join(answer.names)}.")
     return answer

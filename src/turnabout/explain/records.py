@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
+from turnabout.core.frames import plain
 from turnabout.typing import Json
 
 
@@ -16,16 +15,6 @@ def known(values: np.ndarray) -> pd.arrays.FloatingArray:
 
 
 def plain_records(frame: pd.DataFrame) -> list[Json]:
-    """Lines of a table as plain values for JSON; what is missing becomes None."""
-    return [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is None or isinstance(value, (bool, list)):
-        return value
-    if isinstance(value, str):
-        return str(value)  # a Status is one
-    if pd.isna(value):
-        return None
-    return value if isinstance(value, (int, float)) else str(value)
+    """Lines of a table as plain values for JSON; what is missing becomes None, a list stays one."""
+    lines = frame.to_dict("records")
+    return [{str(k): list(v) if isinstance(v, list) else plain(v) for k, v in line.items()} for line in lines]

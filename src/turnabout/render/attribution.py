@@ -57,7 +57,8 @@ def read_bars(attribution: Attribution, person: Any, most: int) -> Bars:
     names, shown = [str(name) for name in table.index], values.tolist()
     base, output = attribution.base, attribution.output
     end = None if output is None else float(output.loc[person])
-    start = None if base is None or end is None else float(base.loc[person])
+    adds_up = attribution.kind == "contribution" and base is not None and end is not None
+    start = float(base.loc[person]) if adds_up and base is not None else None
     left = 0.0 if start is None or end is None else end - start - float(values.sum())
     rest = len(names) - most
     if start is None:  # what is not added up has no bar for the others
@@ -82,7 +83,8 @@ def write_attribution(attribution: Attribution, person: Any, most: int = 10) -> 
     bars = read_bars(attribution, person, most)
     lines = [f"{_title(attribution, bars, person)}."]
     if bars.start is not None:
-        lines.append(f"  base: {signed(bars.start)}, the {attribution.score} with everything removed, or the intercept")
+        where = "with everything removed, or the intercept" if attribution.space == "concept" else "at the baseline"
+        lines.append(f"  base: {signed(bars.start)}, the {attribution.score} {where}")
     for name, value, error in zip(bars.names, bars.values, bars.errors, strict=True):
         lines.append(f"  {name}: {signed(value)}" + ("" if error is None else f" (standard error {number(error)})"))
     if _left_over(bars):
@@ -97,12 +99,18 @@ def _title(attribution: Attribution, bars: Bars, person: Any) -> str:
     """The finding, without its full stop."""
     name, value = bars.finding
     who = f"Person {person}" if not isinstance(person, str) or person.strip().isdecimal() else person
-    if abs(value) <= least(attribution):
-        return f"{who}: no feature counts in the {attribution.score}"
+    nothing = abs(value) <= least(attribution)
     if attribution.kind == "direction":
-        return f"{who}: {name} is to move most, by {signed(value)} of its range"
-    if attribution.space == "input":
-        return f"{who}: the {attribution.score} reacts most strongly to {name}"
+        return f"{who}: " + (
+            "nothing is to move" if nothing else f"{name} is to move most, by {signed(value)} of its range"
+        )
+    if attribution.kind == "slope":
+        if nothing:
+            return f"{who}: every slope of the {attribution.score} is 0"
+        per = "" if attribution.unit is None else f" {attribution.unit}"
+        return f"{who}: the {attribution.score} reacts most strongly to {name}, by {signed(value)}{per}"
+    if nothing:
+        return f"{who}: no feature counts in the {attribution.score}"
     return f"{who}: {name} {'raises' if value > 0 else 'lowers'} the {attribution.score} most, by {number(abs(value))}"
 
 
@@ -115,7 +123,9 @@ def least(attribution: Attribution) -> float:
 def _meaning(attribution: Attribution) -> str:
     if attribution.kind == "direction":
         return "A direction says where to move, not how much a feature matters."
-    return "Importances are no distance to the boundary, and not what to do."
+    if attribution.kind == "slope":
+        return "A slope says how the score reacts to a change, not what raised or lowered it; it is no advice."
+    return "Contributions are no distance to the boundary, and not what to do."
 
 
 def _left_over(bars: Bars) -> bool:
@@ -128,9 +138,10 @@ def _left_over(bars: Bars) -> bool:
 def draw_waterfall(attribution: Attribution, person: Any, ax: Axes | None = None, most: int = 10) -> Axes:
     """One person's values as bars, the largest first; where there is a base, from the base to her score.
 
-    Bars that raise the score are dark, those that lower it light and hatched, and every one carries its signed number.
-    Whiskers are one standard error. What the values leave of the score is a bar of its own, in white. Without a base,
-    values are not added up, and only the largest are drawn. Needs matplotlib; shows nothing by itself.
+    Bars above 0 are dark (contributions that raise the score), those below 0 light and hatched (they lower it), and
+    every one carries its signed number. The title and the axis say whether these are contributions, slopes or a
+    direction. Whiskers are one standard error. What the values leave of the score is a bar of its own, in white.
+    Without a base, values are not added up, and only the largest are drawn. Needs matplotlib; shows nothing by itself.
 
     Parameters
     ----------
@@ -245,9 +256,11 @@ def _axis(attribution: Attribution, bars: Bars) -> str:
     whiskers = "; whiskers: one standard error" if any(e is not None for e in bars.errors) else ""
     if attribution.kind == "direction":
         return "change, in shares of the feature's range"
+    if attribution.kind == "slope":
+        per = "" if attribution.unit is None else f", {attribution.unit}"
+        return f"slope of the {attribution.score}{per}{whiskers}"
     if bars.start is None:
-        per = " per whole range of a feature" if attribution.space == "input" else ""
-        return f"importance, {attribution.score}{per}{whiskers}"
+        return f"contribution to the {attribution.score}{whiskers}"
     yes = " (0 and above is a yes)" if attribution.score.startswith("margin") else ""
     return f"{attribution.score}{yes}{whiskers}"
 

@@ -30,6 +30,11 @@ def write_highlight(attribution: Attribution) -> str:
         raise TurnaboutError(
             "a highlight needs an attribution of one text, with a layout of words.", hint="LimeText gives one."
         )
+    if attribution.kind != "contribution":
+        raise TurnaboutError(
+            f"a highlight shows what raises and lowers a score, and a {attribution.kind} does neither.",
+            hint="pass contributions.",
+        )
     layout, names = attribution.layout, attribution.names
     values = attribution.values.iloc[0].to_numpy(dtype=np.float64)
     if not np.isfinite(values).all():

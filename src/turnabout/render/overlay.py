@@ -52,7 +52,7 @@ def draw_overlay(attribution: Attribution, image: np.ndarray, ax: Axes | None = 
     )
     ax.set(xticks=[], yticks=[])
     key = "solid line: raises it; dashed and hatched: lowers it"
-    ax.set_xlabel(literal(f"numbers: importance of a part, in units of {attribution.score}\n{key}"))
+    ax.set_xlabel(literal(f"numbers: contribution of a part to the {attribution.score}\n{key}"))
     return ax
 
 
@@ -93,6 +93,11 @@ def _segments(attribution: Attribution) -> np.ndarray:
     if not isinstance(attribution, Attribution) or not isinstance(attribution.layout, Pixels) or len(attribution) != 1:
         raise TurnaboutError(
             "an overlay needs an attribution of one image, with a layout of pixels.", hint="LimeImage gives one."
+        )
+    if attribution.kind != "contribution":
+        raise TurnaboutError(
+            f"an overlay shows what raises and lowers a score, and a {attribution.kind} does neither.",
+            hint="pass contributions.",
         )
     segments = np.asarray(attribution.layout.segments)
     width = attribution.values.shape[1]

@@ -103,7 +103,8 @@ def _keeps_linear(rule: Linear, schema: Schema, own: Row, new: Row) -> bool:
         if is_missing(own[name]):
             return True  # a rule is silent on what is missing
         if isinstance(feature, Category):
-            total, size = total + c * (str(new[name]) == level), size + abs(c)
+            held = next((own_level for own_level in feature.levels if own_level == new[name]), None)  # 10, also of 10.0
+            total, size = total + c * (str(held) == level), size + abs(c)
         else:
             span = feature.high - feature.low if isinstance(feature, Number) else 1.0
             total, size = total + c * position(feature, new[name]), size + abs(c) * span

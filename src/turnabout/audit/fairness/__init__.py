@@ -1,0 +1,1 @@
+"""Recourse by group, and the group that is worst off."""

@@ -1,0 +1,1 @@
+"""Whether answers given today will be honoured: by retrained models, shifted and newer data."""

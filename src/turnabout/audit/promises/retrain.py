@@ -1,0 +1,231 @@
+"""Do given options hold when the model is trained again? Refits, and a guarantee for each option."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from turnabout.audit.estimate import Estimate
+from turnabout.audit.fairness.grouping import texts_of
+from turnabout.audit.fairness.outcomes import check_answer, fingerprint, first_options
+from turnabout.audit.promises.refit import Refit
+from turnabout.audit.promises.training_sets import Bootstrap, Retrain, read_training
+from turnabout.audit.promises.validity import check_guarantee, validity_of_counts
+from turnabout.audit.rates import Rate, members
+from turnabout.audit.reach import check_whole
+from turnabout.core import Problem, Recourse
+from turnabout.errors import AuditError
+from turnabout.models import Model, wrap
+from turnabout.typing import Json, Progress
+
+ROWS = 256  # training people handed to wrap, for the types of their columns
+AGAIN = Bootstrap()
+
+
+@dataclass(frozen=True, eq=False)
+class Retrained:
+    """What retrained models say of the options of an answer.
+
+    Attributes
+    ----------
+    retrain : how training sets were made.
+    models : how many models were fitted.
+    complete : whether they are all there are, so that bounds are the shares themselves: every training set there is was
+        fitted, none was passed over, and no random_state of the estimator is left open. Randomness that an estimator
+        does not show in its parameters is not seen.
+    options : index (person, option). accepts: how many models say yes; share, probability, credible_low, exact_low and
+        robust: what that count says of the option's validity, as in `validity_of_counts`.
+    kept : over people: share of the models that accept a person's first option, on average. The interval is about
+        other people before these models, which they share.
+    over_models : the same mean with its interval over models, by `Estimate.share`: about these people before another
+        model. Neither of the two intervals covers other people and other models.
+    robust : share of people whose first option is robust.
+    by_group : kept within each group.
+    single_class : samples that held one class only, and were drawn again or skipped.
+    unanswered : answers that models did not give, for example on a level their sample lacked; counted as no.
+    reproduced : share of the answer's people about whom a model refitted on the unchanged data decides as the problem's
+        model does. Far from 1 says that the estimator, the data or the threshold are not those of the model.
+    validity, prior, confidence, seconds : as asked; the time it took.
+    fingerprint : of the options asked about, to tell a report on this answer from one on another.
+    """
+
+    retrain: str
+    models: int
+    complete: bool
+    options: pd.DataFrame
+    kept: Rate
+    over_models: Estimate
+    robust: Rate
+    by_group: dict[Hashable, Rate]
+    single_class: int
+    unanswered: int
+    reproduced: Rate
+    validity: float
+    prior: tuple[float, float]
+    confidence: float
+    seconds: float
+    fingerprint: str
+
+    def __str__(self) -> str:
+        every = "all there are" if self.complete else f"over models {self.over_models}"
+        lines = [
+            f"{self.retrain}: first options are accepted by a share of {self.models} retrained models of {self.kept}; "
+            f"{every}",
+            f"  robust, with a validity of {self.validity:g} or more at probability {self.confidence:g}: {self.robust}",
+            f"  refitted on the unchanged data, the model decides as before for {self.reproduced}",
+        ]
+        lines += [f"  {group}: {rate}" for group, rate in self.by_group.items()]
+        if self.single_class:
+            lines.append(f"  {self.single_class} samples of a single class were passed over")
+        if self.unanswered:
+            lines.append(f"  {self.unanswered} answers were not given, and count as no")
+        return "\n".join(lines)
+
+    def to_dict(self) -> Json:
+        """Plain values for JSON; groups by the text of their labels, options by that of the people's."""
+        rates = [rate.to_dict() for rate in self.by_group.values()]
+        groups = dict(zip(texts_of(self.by_group), rates, strict=True))
+        return {
+            "retrain": self.retrain,
+            "models": self.models,
+            "complete": self.complete,
+            "kept": self.kept.to_dict(),
+            "over_models": self.over_models.to_dict(),
+            "robust": self.robust.to_dict(),
+            "by_group": groups,
+            "single_class": self.single_class,
+            "unanswered": self.unanswered,
+            "reproduced": self.reproduced.to_dict(),
+            "validity": self.validity,
+            "prior": list(self.prior),
+            "confidence": self.confidence,
+            "options": {
+                "person": [str(label) for label in self.options.index.get_level_values("person")],
+                "option": self.options.index.get_level_values("option").tolist(),
+                **{name: self.options[name].tolist() for name in self.options},
+            },
+            "seconds": self.seconds,
+            "fingerprint": self.fingerprint,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per option, with person and option as columns."""
+        return self.options.reset_index()
+
+
+def after_retraining(
+    problem: Problem,
+    answer: Recourse,
+    estimator: Any,
+    people: Any,
+    labels: Any,
+    *,
+    retrain: Retrain = AGAIN,
+    groups: Any = None,
+    threshold: float | None = None,
+    target: object = None,
+    wrap_as: Callable[[Any], Model] | None = None,
+    validity: float = 0.9,
+    prior: tuple[float, float] = (1.0, 1.0),
+    seed: int = 0,
+    confidence: float = 0.95,
+    progress: Progress | None = None,
+) -> Retrained:
+    r"""Train the model again and again, and ask each new model about the options that were given.
+
+    Let theta be the share of all models that might come next, of the kind that `retrain` draws, that accept an option:
+    its validity. With k of m models accepting, and a Beta(a, b) prior,
+
+        theta | data ~ Beta(a + k, b + m - k)                                                                   (1)
+
+    gives P(theta >= validity) and the bound that theta exceeds with probability `confidence`: `validity_of_counts`. It
+    speaks of models trained as here. Another kind of model, other features or a new threshold are not among them.
+
+    Parameters
+    ----------
+    answer : to this problem, of any method.
+    estimator : the scikit-learn estimator or Pipeline on raw columns that the problem's model was, fitted or not. It is
+        cloned; where it has a random_state of None, each clone gets one by the seed, and no report is complete. Give a
+        number where training is not random, or where its one outcome is meant.
+    people, labels : what it was trained on; columns that the schema does not know are left out.
+    retrain : Bootstrap(), LeaveOut(), Shift(...) or Newer(...).
+    groups : one label per person of the answer, for kept by group.
+    threshold, target : as they were given to `turnabout.models.wrap` for the problem's model.
+    wrap_as : what makes a Model of a fitted estimator, instead of threshold and target.
+    validity : share of models that ought to accept an option.
+    prior : (a, b) of the Beta prior; (1, 1) holds every validity for equally likely.
+    progress : called with (models done, models in all).
+
+    References
+    ----------
+    Stępka, Lango, Stefanowski (2025), Counterfactual explanations with probabilistic guarantees on their robustness to
+    model change; there options are moved until they are robust, here they are judged as they stand.
+    """
+    began = time.perf_counter()
+    if not isinstance(retrain, Retrain):
+        raise AuditError(f"retrain={retrain!r} is no way to train again.", hint="use Bootstrap(models=30).")
+    check_guarantee(validity, prior, confidence)
+    check_whole("seed", seed, 0, "use 0.")
+    check_answer(problem, answer)
+    inside = members(groups, answer.people.index)
+    table, truth = read_training(people, labels, list(problem.schema.names))
+    typed = any(isinstance(kind, pd.CategoricalDtype) for kind in table.dtypes)  # such columns must keep their levels
+    rows = table.head(ROWS) if typed else None
+    as_model = wrap_as or (lambda fitted: wrap(fitted, problem.schema, threshold, target=target, background=rows))
+    refit = Refit(problem, estimator, as_model)
+    rng = np.random.default_rng(seed)
+    same = refit.fit((table, truth), rng)
+    if wrap_as is None:
+        refit.check_threshold(same)
+    asked = Problem(problem.schema, same).judge(problem.schema.table(answer.people)) >= 0
+    reproduced = asked == (problem.judge(problem.schema.table(answer.people)) >= 0)
+    if not reproduced.mean() >= 0.5:
+        raise AuditError(
+            f"trained again on these people, the model decides otherwise for {(~reproduced).mean():.0%} of people.",
+            hint="give the estimator and the data that the problem's model was made of, and target= as it was wrapped.",
+        )
+    said, single_class = refit.ask(answer, (table, truth), retrain, rng, progress)  # (m, o)
+    complete = retrain.is_complete(len(table)) and not single_class and not refit.is_random
+    known = validity_of_counts(len(said), validity, prior, confidence, complete)
+    accepts = (said >= 0).sum(0)
+    options = known.iloc[accepts].set_axis(answer.options.index).assign(accepts=accepts)
+    first, place = first_options(answer)
+    shares, robust = (options.loc[first.index, name].to_numpy() for name in ("share", "robust"))
+    mine = np.zeros(len(answer.people), dtype=bool)
+    mine[place] = True
+    per_person = np.zeros(len(answer.people))
+    per_person[place] = shares
+    by_model = (
+        (said[:, answer.options.index.get_level_values("option") == 0] >= 0).mean(1) if len(first) else np.zeros(0)
+    )
+    return Retrained(
+        repr(retrain),
+        len(said),
+        complete,
+        options,
+        Rate.among(shares, confidence),
+        _over_models(by_model, complete, confidence),
+        Rate.among(robust.astype(bool), confidence),
+        {label: Rate.among(per_person[mask & mine], confidence) for label, mask in inside.items()},
+        single_class,
+        int(np.isnan(said).sum()),
+        Rate.among(reproduced, confidence),
+        validity,
+        (float(prior[0]), float(prior[1])),
+        confidence,
+        time.perf_counter() - began,
+        fingerprint(problem, answer),
+    )
+
+
+def _over_models(shares: np.ndarray, complete: bool, confidence: float) -> Estimate:
+    """The mean over models; no interval is left if they are all there are."""
+    if complete and len(shares):
+        mean = float(shares.mean())
+        return Estimate(mean, mean, mean, len(shares))
+    return Estimate.share(shares, confidence)

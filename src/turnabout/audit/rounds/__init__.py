@@ -1,0 +1,1 @@
+"""Recourse round by round: people move, the model is trained again."""

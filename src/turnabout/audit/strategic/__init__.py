@@ -1,0 +1,1 @@
+"""What a lender that looks at its own risk does about recourse."""

@@ -1,0 +1,1 @@
+"""LIME for tables, texts and images, and what it tends to."""

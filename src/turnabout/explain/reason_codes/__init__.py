@@ -1,0 +1,1 @@
+"""Which features can turn a decision, and the principal reasons, checked against the plan."""

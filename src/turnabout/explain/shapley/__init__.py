@@ -1,0 +1,1 @@
+"""Features kept or removed: games, Shapley values exact and sampled, occlusion."""

@@ -1,0 +1,1 @@
+"""How the score reacts: gradients, SmoothGrad, C-LIME, and attributions along a path."""

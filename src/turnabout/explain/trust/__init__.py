@@ -1,0 +1,1 @@
+"""How far to trust attributions, and which to show."""
