@@ -1,8 +1,8 @@
 """The command line: parse, call one public function, print. Data on stdout, talk on stderr."""
 
-from turnabout.cli import plans, recourse, training
+from turnabout.cli import auditing, explaining, plans, recourse, training
 from turnabout.cli.app import app, main
 from turnabout.cli.files import read_table
 from turnabout.cli.screen import frame_table
 
-__all__ = ["app", "frame_table", "main", "plans", "read_table", "recourse", "training"]
+__all__ = ["app", "auditing", "explaining", "frame_table", "main", "plans", "read_table", "recourse", "training"]

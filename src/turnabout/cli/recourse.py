@@ -15,6 +15,7 @@ from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, 
 
 if TYPE_CHECKING:
     from turnabout.core import Recourse
+    from turnabout.core.landing import Eta, Landing
 
 Format = Literal["json", "csv", "table"]
 
@@ -61,6 +62,10 @@ def find(
         list[str] | None,
         typer.Option(help="How far a column may move, like hours=9; may be repeated. Others then stay as they are."),
     ] = None,
+    landing: Annotated[
+        str | None,
+        typer.Option(help="Where options must land by the model's own P(yes): at least this, like 0.7, or `mirror`."),
+    ] = None,
     options: Annotated[int, typer.Option(help="Options for each person.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None,
@@ -74,6 +79,7 @@ def find(
     from turnabout.methods import find as find_recourse
 
     chosen = None if method is None else method_named(method)
+    where = read_landing(landing)
     fitted = load_model(model)
     known_schema, rules = read_frame(fitted, schema, reach)
     table = read_table(people, known_schema)
@@ -102,6 +108,7 @@ def find(
             seed=seed,
             time_limit=time_limit,
             progress=progress,
+            landing=where,
         )
     say(repr(answer))
     write_answer(answer, format)
@@ -180,6 +187,25 @@ def method_named(name: str) -> Any:
     raise typer.BadParameter(
         f"there is no method {name!r}; there are {', '.join(spelled(c.__name__) for c in ALL)}.", param_hint="--method"
     )
+
+
+def read_landing(text: str | None, eta: Eta | None = None) -> Landing | None:
+    """Where options must land: "0.7" or "mirror"; by the model's own probabilities where eta is None."""
+    from turnabout.core.landing import Mirror, Probability
+
+    if text is None:
+        return None
+    if text == "mirror":
+        return Mirror(eta=eta)
+    try:
+        probability = float(text)
+    except ValueError:
+        probability = float("nan")
+    if not 0 < probability < 1:
+        raise typer.BadParameter(
+            f"{text!r} is no probability strictly between 0 and 1, and not `mirror`.", param_hint="--landing"
+        )
+    return Probability(probability, eta=eta)
 
 
 def write_answer(answer: Recourse, format: Format) -> None:

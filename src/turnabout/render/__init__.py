@@ -1,9 +1,39 @@
 """Words and pictures made of answers; they search nothing and decide nothing. The only home of matplotlib.
 
 Pictures need `pip install "turnabout[plot]"`; importing this room does not.
+
+write_plan, draw_plan, save_plan, draw_strokes : one person's plan.
+draw_waterfall, draw_overlay, write_attribution, write_highlight : one person's attribution, image or text.
+draw_risk_curve, draw_landings, draw_landing_histogram, draw_groups, draw_sweep : reports.
+audit_page, explain_page : self-contained pages, from the documents of `turnabout audit` and `turnabout explain`.
 """
 
+from turnabout.render.attribution import draw_waterfall, write_attribution
+from turnabout.render.audit_page import audit_page
+from turnabout.render.drawing import draw_strokes
+from turnabout.render.explain_page import explain_page
+from turnabout.render.highlight import write_highlight
+from turnabout.render.overlay import draw_overlay
 from turnabout.render.plan import draw_plan, save_plan, write_plan
+from turnabout.render.plane import landing_plane
+from turnabout.render.risk import draw_groups, draw_landing_histogram, draw_landings, draw_risk_curve
 from turnabout.render.sweep import draw_sweep
 
-__all__ = ["draw_plan", "draw_sweep", "save_plan", "write_plan"]
+__all__ = [
+    "audit_page",
+    "draw_groups",
+    "draw_landing_histogram",
+    "draw_landings",
+    "draw_overlay",
+    "draw_plan",
+    "draw_risk_curve",
+    "draw_strokes",
+    "draw_sweep",
+    "draw_waterfall",
+    "explain_page",
+    "landing_plane",
+    "save_plan",
+    "write_attribution",
+    "write_highlight",
+    "write_plan",
+]

@@ -1,0 +1,144 @@
+"""What the reports share: the question that the files pose, and the JSON and the page that are written."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from turnabout.cli.files import class_named, load_model, read_table, set_id
+from turnabout.cli.people import check_folders, read_frame
+from turnabout.cli.screen import say
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from turnabout.actions import Rule
+    from turnabout.models import Model
+    from turnabout.schema import Schema
+    from turnabout.typing import Json
+
+DRAFTED = (
+    "the schema was drafted from the table, so that every column may move freely, which is rarely true; "
+    "`turnabout schema infer` writes one to edit."
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the files say: the table as read, the wrapped model and the fitted one behind it.
+
+    Attributes
+    ----------
+    table : everyone, with all columns; the index names people.
+    background : other people, or None where no such table was given.
+    target : the class that counts as accepted, as the model has it; None where it was not said.
+    notes : what a reader of the report must know.
+    """
+
+    table: pd.DataFrame
+    background: pd.DataFrame | None
+    schema: Schema
+    model: Model
+    fitted: Any
+    target: Any
+    rules: list[Rule]
+    notes: tuple[str, ...]
+
+
+def pose(
+    people: str,
+    model: Path,
+    schema: Path | None,
+    background: str | None,
+    threshold: float | None,
+    target: str | None,
+    id_column: str | None,
+    beside: tuple[str, ...] = (),
+) -> Question:
+    """Read the files and wrap the model; without a schema one is drafted from all columns but those `beside`."""
+    from turnabout.models import wrap
+    from turnabout.schema import Schema
+
+    fitted = load_model(model)
+    known, rules = read_frame(fitted, schema, None)
+    table = read_table(people, known)
+    if id_column is not None:
+        table = set_id(table, id_column)
+    if not len(table):
+        raise typer.BadParameter(f"there is nobody in {people!r}.", param_hint="PEOPLE")
+    rows = None if background is None else read_table(background, known)
+    notes: tuple[str, ...] = ()
+    if known is None:
+        source = table if rows is None else rows
+        asked = getattr(fitted, "feature_names_in_", None)
+        names = [name for name in source.columns if (name not in beside if asked is None else name in asked)]
+        if not names:
+            raise typer.BadParameter("the table has no columns that the model knows; give one.", param_hint="--schema")
+        known, notes = Schema.infer(source[[name for name in names if name != id_column]]), (DRAFTED,)
+    wanted = None if target is None else class_named(fitted, target)
+    wrapped = wrap(fitted, known, threshold, target=wanted, background=table if rows is None else rows)
+    return Question(table, rows, known, wrapped, fitted, wanted, list(rules), notes)
+
+
+def check_out(out: Path | None) -> Path | None:
+    """The two files' common name; refuses before the work what would fail after it."""
+    if out is None:
+        return None
+    from turnabout.render.plan import need_matplotlib
+
+    stem = out.with_suffix("") if out.suffix in (".json", ".html") else out
+    for suffix in (".json", ".html"):
+        check_folders(out=Path(f"{stem}{suffix}"))
+    need_matplotlib()
+    return stem
+
+
+def write_report(document: Json, draw: Callable[[Json], str], out: Path | None) -> None:
+    """The document on stdout, or with its page in two files."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    if out is None:
+        print(text)
+        return
+    Path(f"{out}.json").write_text(text + "\n", encoding="utf-8")
+    Path(f"{out}.html").write_text(draw(json.loads(text)), encoding="utf-8")  # from what was written, and nothing else
+    say(f"{out}.json and {out}.html are written; the page opens in any browser.")
+
+
+def made_with() -> Json:
+    """The command, and the versions that answered it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {"python": platform.python_version()}
+    for name in ("turnabout", "numpy", "pandas", "scipy", "scikit-learn", "torch"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    if "turnabout" not in versions:
+        from turnabout import __version__
+
+        versions["turnabout"] = __version__
+    return {"command": shlex.join(["turnabout", *sys.argv[1:]]), "versions": versions}
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Collect warnings, each once, and tell them when done."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield said
+    for warning in caught:
+        if issubclass(warning.category, UserWarning) and str(warning.message) not in said:
+            said.append(str(warning.message))
+            say(f"warning: {warning.message}")
