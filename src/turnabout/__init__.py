@@ -3,8 +3,7 @@
 from turnabout import actions, costs, datasets, domains, methods, metrics, models
 from turnabout import actions as rules
 from turnabout.actions import Action, ActionSet
-from turnabout.core import GUARD, Attribution, Method, Problem, Proposal, Recourse, Status
-from turnabout.core import landing
+from turnabout.core import GUARD, Attribution, Method, Problem, Proposal, Recourse, Status, landing
 from turnabout.errors import TurnaboutError
 from turnabout.methods import find
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
