@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
-from unittest import mock
 
 import joblib
 import numpy as np
@@ -20,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import turnabout as ta
-from turnabout.cli import main
+from command_line import turnabout
 
 ACTIONS = """
 time_unit: months
@@ -36,30 +33,6 @@ actions:
     cost: "|debt| / 10 + 1"
     precondition: [new debt < old debt]
 """
-
-
-@dataclass
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def turnabout(*arguments, stdin=""):
-    """Call the command line in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code: int | None = 0
-    with (
-        mock.patch.object(sys, "argv", ["turnabout", *map(str, arguments)]),
-        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

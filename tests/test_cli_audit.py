@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
-import io
 import json
-import sys
-from dataclasses import dataclass
 from unittest import mock
 
 import joblib
@@ -19,35 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import turnabout as ta
-from turnabout.cli import main
+from command_line import turnabout
 from turnabout.core.attribution import Attribution
 
 EVIL = "<script>alert('x')</script> --> & \"east\""
 FEATURES = ["income", "savings"]
-
-
-@dataclass
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def turnabout(*arguments, stdin=""):
-    """Call the command line in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code: int | None = 0
-    with (
-        mock.patch.object(sys, "argv", ["turnabout", *map(str, arguments)]),
-        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 def told(done, code, text):

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
-import sys
-from dataclasses import dataclass
-from unittest import mock
 
 import joblib
 import numpy as np
@@ -22,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 import turnabout as ta
-from turnabout.cli import main
+from command_line import turnabout
 from turnabout.train import Certificate, Pare
 
 SCHEMA = ta.Schema(
@@ -37,34 +32,6 @@ SCHEMA = ta.Schema(
 )
 NUMBERS = ["debt", "hours", "education", "savings", "age"]  # in another order than the schema's
 LOOSE = ["--epsilon", "0.2", "--alpha", "0.1"]
-
-
-@dataclass
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-    @property
-    def told(self) -> str:
-        return " ".join(self.stderr.replace("│", " ").split())
-
-
-def turnabout(*arguments, stdin=""):
-    """Call the command line in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code: int | None = 0
-    with (
-        mock.patch.object(sys, "argv", ["turnabout", *map(str, arguments)]),
-        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 def applicants(n, seed, older=0):

@@ -20,11 +20,9 @@ import torch
 from action_sequences import cats, linear, literal, orders, pictures, proofs, scan, slips, study
 from action_sequences.answers import Answers
 from action_sequences.published import PAPER, TARGET
-from ledger import Cell, Ledger, Outcome, gather
+from ledger import Cell, Ledger, Outcome
 from rich.table import Table
-from running import console, foretell, parse, work
-
-import turnabout as ta
+from running import console, measure, parse
 
 DOMAINS = ("german", "adult", "fanniemae")
 PARTS = (*DOMAINS, "drawing", "linear")
@@ -119,13 +117,7 @@ def main(given: list[str] | None = None) -> None:
         ledger = Ledger(folder, settings)
         answers = Answers(folder, people, arguments.device)
         cells = [c for c in plan_cells(answers, arguments.full, arguments.device) if c.domain in arguments.parts]
-        foretell(cells, ledger, arguments.device, torch.get_num_threads())
-        try:
-            work(cells, ledger)
-        except ta.errors.DataError as error:
-            raise SystemExit(f"this benchmark needs the files of the study: {error}") from None
-        names = {(cell.name, cell.seed) for cell in cells}
-        figures = gather(line for key, line in ledger.lines.items() if key in names)
+        figures = measure(cells, ledger, arguments.device)
         show(figures, ledger)
         if arguments.out or arguments.full:
             for file in pictures.write(drawn(ledger), folder):

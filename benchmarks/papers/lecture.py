@@ -16,14 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from lecture import coverage, gaussian, known, pictures, risk_table, rivals, speed, theorem
 from lecture.published import PAPER, TARGET
-from ledger import Cell, Ledger, gather
+from ledger import Cell, Ledger
 from rich.table import Table
-from running import console, foretell, parse, work
-
-import turnabout as ta
+from running import console, measure, parse
 
 REMEDIES = tuple(f"{name}_remedy" for name in risk_table.SETS)
 PARTS = ("gaussian", "theorem", "known", *risk_table.SETS, *REMEDIES, "coverage", "speed", "rivals")
@@ -77,13 +74,7 @@ def main(given: list[str] | None = None) -> None:
             folder = Path(tempfile.gettempdir(), "turnabout-lecture") if full else Path(fleeting)
         ledger = Ledger(folder, {"full": full})
         cells = [cell for cell in plan_cells(full) if cell.domain in arguments.parts]
-        foretell(cells, ledger, arguments.device, torch.get_num_threads())
-        try:
-            work(cells, ledger)
-        except ta.errors.DataError as error:
-            raise SystemExit(f"this benchmark needs the files of the study: {error}") from None
-        names = {(cell.name, cell.seed) for cell in cells}
-        figures = gather(line for key, line in ledger.lines.items() if key in names)
+        figures = measure(cells, ledger, arguments.device)
         rivals.headline(figures)
         show(figures)
         if arguments.out or full:

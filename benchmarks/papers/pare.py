@@ -16,15 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from ledger import Cell, Ledger, gather
+from ledger import Cell, Ledger
 from pare import coverage, others, pictures, replay, speed, sweeps, tables, variants
 from pare.published import PAPER, SETS, TARGET
 from pare.runs import LAM, LAMS, Workshop
 from rich.table import Table
-from running import console, foretell, parse, work
-
-import turnabout as ta
+from running import console, measure, parse
 
 PARTS = (*SETS, "german_legacy", "replay", "pac", "sweep", "variants", "sentiment", "trees", "speed")
 # Seconds of a cell of a full run on one thread, to say beforehand what it will take.
@@ -94,13 +91,7 @@ def main(given: list[str] | None = None) -> None:
         ledger = Ledger(folder, {"full": full})
         workshop = Workshop(folder, 10 if full else 1, not full, arguments.device)
         cells = [cell for cell in plan_cells(workshop, full) if cell.domain in arguments.parts]
-        foretell(cells, ledger, arguments.device, torch.get_num_threads())
-        try:
-            work(cells, ledger)
-        except ta.errors.DataError as error:
-            raise SystemExit(f"this benchmark needs the files of the study: {error}") from None
-        names = {(cell.name, cell.seed) for cell in cells}
-        figures = gather(line for key, line in ledger.lines.items() if key in names)
+        figures = measure(cells, ledger, arguments.device)
         show(figures, ledger)
         if arguments.out or full:
             for file in pictures.write(ledger, folder):

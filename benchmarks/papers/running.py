@@ -7,8 +7,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from ledger import Cell, Ledger
+import torch
+from ledger import Cell, Ledger, gather
 from rich.console import Console
 
 console = Console(width=None if sys.stdout.isatty() else 150)
@@ -60,3 +62,16 @@ def foretell(cells: list[Cell], ledger: Ledger, device: str, threads: int) -> No
     else:
         told += "under two minutes."
     console.print(told, markup=False, highlight=False)
+
+
+def measure(cells: list[Cell], ledger: Ledger, device: str) -> dict[str, dict[str, Any]]:
+    """Say what the run will take, do what is not done yet, and gather the figures."""
+    from turnabout.errors import DataError
+
+    foretell(cells, ledger, device, torch.get_num_threads())
+    try:
+        work(cells, ledger)
+    except DataError as error:
+        raise SystemExit(f"this benchmark needs the files of the study: {error}") from None
+    names = {(cell.name, cell.seed) for cell in cells}
+    return gather(line for key, line in ledger.lines.items() if key in names)

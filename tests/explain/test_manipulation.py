@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from plain_explainers import Itself, Slope
 
-from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, Question
-from turnabout.explain.engine import Fit
 from turnabout.explain.score import Score
 from turnabout.explain.trust.manipulation import angle_between, manipulability
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
-
-
-@dataclass(frozen=True)
-class Slope(Explainer):
-    """The gradient of a score."""
-
-    kind: ClassVar[Kind] = "slope"
-
-    def _explain(self, question: Question) -> Explained:
-        return Explained(Fit(question.score.gradients(question.x), None, exact=True), question.columns)
-
-
-@dataclass(frozen=True)
-class Itself(Explainer):
-    """The point itself."""
-
-    kind: ClassVar[Kind] = "contribution"
-
-    def _explain(self, question: Question) -> Explained:
-        return Explained(Fit(question.x.clone(), None, exact=True), question.columns)
-
 
 FLAT = Score(lambda x: x[:, 0] * 0, lambda x: torch.zeros_like(x))
 

@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from plain_explainers import Itself, Slope
 
-from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, Question
-from turnabout.explain.engine import Fit
 from turnabout.explain.score import Score
 from turnabout.explain.trust.sanity import _compare, randomisation
-
-
-@dataclass(frozen=True)
-class Slope(Explainer):
-    """The gradient of a score."""
-
-    kind: ClassVar[Kind] = "slope"
-
-    def _explain(self, question: Question) -> Explained:
-        return Explained(Fit(question.score.gradients(question.x), None, exact=True), question.columns)
-
-
-@dataclass(frozen=True)
-class EdgeDetector(Explainer):
-    """Looks at the person and not at the model."""
-
-    kind: ClassVar[Kind] = "contribution"
-
-    def _explain(self, question: Question) -> Explained:
-        return Explained(Fit(question.x.clone(), None, exact=True), question.columns)
 
 
 def linear(weights: np.ndarray) -> Score:
@@ -63,7 +39,7 @@ def test_a_method_that_looks_at_the_model_differs():
 
 
 def test_a_method_that_does_not_is_alike():
-    found = randomisation(EdgeDetector(), random_linear(1), random_linear, POINTS, count=3)
+    found = randomisation(Itself(), random_linear(1), random_linear, POINTS, count=3)
     assert found.verdict == "ALIKE"
     assert found.size == pytest.approx(1.0)
     assert found.between == pytest.approx(1.0)

@@ -148,6 +148,7 @@ class _Audit:
         from turnabout.audit.fairness.subgroups import worst_subgroup
         from turnabout.audit.promises.lasting import lasting
         from turnabout.audit.risk.price import price_of_landing
+        from turnabout.core.frames import plain as as_json
         from turnabout.render.plane import landing_plane
 
         problem, train = self._problem(yes)
@@ -177,7 +178,7 @@ class _Audit:
         document["plane"] = landing_plane(problem, answer, seed=self.seed)
         moved = risk.landings()
         moved = moved[moved["moved"]].drop(columns="moved")
-        columns = {name: [_plain(v) for v in moved[name]] for name in moved}
+        columns = {name: [as_json(v) for v in moved[name]] for name in moved}
         return document | {"landings": {"person": [str(label) for label in moved.index], **columns}}
 
     def _model(self) -> Json:
@@ -293,10 +294,3 @@ def by_attribute(parts: pd.DataFrame, reports: list[RiskReport]) -> list[Json]:
 def _without_options(retrained: Json) -> Json:
     """A report on retraining, less the line of every option."""
     return {name: value for name, value in retrained.items() if name != "options"}
-
-
-def _plain(value: Any) -> Any:
-    """A number or a flag as JSON has them."""
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and value != value else value

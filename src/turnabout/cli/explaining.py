@@ -118,6 +118,7 @@ def explain_people(
 def assemble(problem: Problem, attribution: Attribution, answer: object, most: int) -> Json:
     """The document, of which the page is drawn."""
     from turnabout.core import Recourse
+    from turnabout.core.frames import plain
     from turnabout.explain import reasons, responsiveness
 
     assert isinstance(answer, Recourse)
@@ -134,7 +135,7 @@ def assemble(problem: Problem, attribution: Attribution, answer: object, most: i
         "responsiveness": answers.to_dict(),
         "answer": {"made_by": answer.made_by, "counts": answer.counts(), "seconds": answer.seconds},
         "summary": [str(told).split("\n")[0], *str(told).split("\n")[1:2], str(answers).split("\n")[0]],
-        "letters": [{"person": person, "text": told.of(person)} for person in _plain(refused[:most])],
+        "letters": [{"person": plain(person), "text": told.of(person)} for person in refused[:most]],
     }
 
 
@@ -156,8 +157,3 @@ def attribute(question: Question, problem: Problem, name: Name | None, output: O
         if len(question.schema) <= ALL_COALITIONS:
             raise
         return run(explain.KernelShap())
-
-
-def _plain(labels: list[object]) -> list[object]:
-    """Labels as JSON has them."""
-    return [label.item() if hasattr(label, "item") else label for label in labels]

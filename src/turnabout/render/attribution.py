@@ -10,7 +10,7 @@ import numpy as np
 
 from turnabout.core import Attribution
 from turnabout.errors import TurnaboutError
-from turnabout.render.plan import AWAY, EDGE, TOWARDS, YES, need_matplotlib, number, signed
+from turnabout.render.plan import AWAY, EDGE, TOWARDS, YES, name_sides, need_matplotlib, number, signed
 from turnabout.typing import is_whole
 
 if TYPE_CHECKING:
@@ -237,19 +237,7 @@ def _zero(ax: Axes, attribution: Attribution, bars: Bars) -> None:
     if decides:
         ax.axvspan(0, high, color=YES, zorder=0)
         ax.set_xlim(low, high)
-        for x, side, where in ((5, "accepted", "left"), (-5, "refused", "right")):
-            ax.annotate(
-                side,
-                (0, 1),
-                (x, -3),
-                xycoords=ax.get_xaxis_transform(),
-                textcoords="offset points",
-                ha=where,
-                va="top",
-                color="0.25",
-                fontsize="small",
-                fontstyle="italic",
-            )
+        name_sides(ax, "small")
 
 
 def _axis(attribution: Attribution, bars: Bars) -> str:

@@ -286,6 +286,11 @@ def _decision(story: Story, ax: Axes) -> None:
     ax.set_xlim(low, high)
     ax.axvspan(0, high, color=YES, zorder=0)
     ax.axvline(0, color=EDGE, linewidth=1.4, zorder=2.5)
+    name_sides(ax)
+
+
+def name_sides(ax: Axes, size: str = "medium") -> None:
+    """Write what each side of 0 means, at the top."""
     for x, side, where in ((5, "accepted", "left"), (-5, "refused", "right")):
         ax.annotate(
             side,
@@ -296,6 +301,7 @@ def _decision(story: Story, ax: Axes) -> None:
             ha=where,
             va="top",
             color="0.25",
+            fontsize=size,
             fontstyle="italic",
         )
 
