@@ -12,7 +12,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import turnabout as ta
 
-train, test = ta.datasets.load("german").split(test=0.5)
+train, rest = ta.datasets.load("german").split(test=0.6)
+known, test = rest.split(test=0.75, seed=1)  # the model learns from none of these
 columns = make_column_transformer(
     (StandardScaler(), make_column_selector(dtype_include="number")),
     (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
@@ -28,7 +29,7 @@ report = ta.audit.risk_of_recourse(model, test.people, test.accepted, plain, com
 print(report, end="\n\n")
 
 # The remedy: land where people are likely to repay, not where the model just says yes. What does it cost them?
-deeper = ta.landing.Mirror(eta=ta.landing.Calibration.of(model, train.people, train.accepted))
+deeper = ta.landing.Mirror(eta=ta.landing.Calibration.of(model, known.people, known.accepted))
 print(ta.audit.price_of_landing(plain, method.find(test.people, landing=deeper)), end="\n\n")
 
 # One refused applicant: why, what she can do, and how firm that is.
