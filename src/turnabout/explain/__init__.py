@@ -1,7 +1,7 @@
 """Why a model answers as it does, person by person, and how far to trust the answer.
 
-One engine, `LocalApproximation`, finds the best simple function near a person; most named methods are presets of it, and
-the others solve the same problem by code of their own:
+One engine, `LocalApproximation`, finds the best simple function near a person; most named methods are presets of it,
+and the others solve the same problem by code of their own:
 
 Gradient, SmoothGrad, CLime, IntegratedGradients, GradientTimesInput : for columns, by gradients or added noise.
 ExactShapley, KernelShap, Occlusion : for features kept or removed.
