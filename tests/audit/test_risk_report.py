@@ -297,6 +297,9 @@ def test_the_model_itself_is_no_eta():
     model = ta.models.wrap(fitted, STUDY.schema)
     with pytest.warns(UserWarning, match="eta is the deployed model itself"):
         risk_of_recourse(model, PEOPLE, DRAW.y, Projection(STUDY, 0.9), eta=fitted, bootstrap=100)
+    scores = ta.landing.Calibration.of(model, PEOPLE, DRAW.y)
+    with pytest.warns(UserWarning, match="rests on its scores"):
+        risk_of_recourse(model, PEOPLE, DRAW.y, Projection(STUDY, 0.9), eta=scores, bootstrap=100)
     with pytest.raises(ValueError, match="gives no P"), pytest.warns(UserWarning, match="model itself"):
         report(eta=MODEL)
 

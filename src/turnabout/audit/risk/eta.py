@@ -31,8 +31,8 @@ class Etas:
             return
         if _is_model(eta, model):
             warnings.warn(
-                "eta is the deployed model itself: its own mistakes are then taken for the truth. Fit another one, or "
-                "leave eta= out.",
+                "eta is the deployed model itself, or rests on its scores: its own mistakes are then taken for the truth. "
+                "Fit another one, or leave eta= out.",
                 stacklevel=4,
             )
         n = len(y)
@@ -94,8 +94,9 @@ def ask_eta(eta: Any, table: pd.DataFrame) -> np.ndarray:
 
 
 def _is_model(eta: Any, model: Model) -> bool:
-    """Whether eta is what the model asks."""
+    """Whether eta is what the model asks, or a calibration of it."""
     judge = vars(model).get("_judge")
     held = (model, getattr(judge, "function", None), getattr(getattr(judge, "original", None), "estimator", None))
     owner = getattr(eta, "__self__", eta)  # of a bound method
-    return any(owner is one or eta is one for one in held if one is not None)
+    asked = (eta, owner, getattr(eta, "model", None))  # the last, of a landing's Calibration
+    return any(one is other for one in held if one is not None for other in asked)
