@@ -31,8 +31,8 @@ class Etas:
             return
         if _is_model(eta, model):
             warnings.warn(
-                "eta is the deployed model itself, or rests on its scores: its own mistakes are then taken for the truth. "
-                "Fit another one, or leave eta= out.",
+                "eta is the deployed model itself, or rests on its scores: its own mistakes are then taken for the "
+                "truth. Fit another one, or leave eta= out.",
                 stacklevel=4,
             )
         n = len(y)
