@@ -27,17 +27,17 @@ import sklearn
 import torch
 from rich.console import Console
 from rich.table import Table
-from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import turnabout as ta
 from turnabout.core import Run, verify
 from turnabout.datasets import Dataset
+
+sys.path.insert(0, str(Path(__file__).parent / "papers"))
+from preparing import columns
 
 SLOWEST = 300.0  # seconds that one cell may take; its time limit, reported as such when reached
 console = Console()
@@ -62,20 +62,6 @@ class Cell:
     @property
     def ratio(self) -> float:
         return self.seconds / self.plain
-
-
-def columns(data: Dataset, onehot: bool) -> ColumnTransformer:
-    """Numbers scaled and filled, levels one-hot (or as codes, for trees)."""
-    numbers = [f.name for f in data.schema if f.kind == "number"]
-    levels = [f.name for f in data.schema if f.kind != "number"]
-    fill = SimpleImputer(strategy="constant", fill_value="absent")
-    coded = (
-        OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        if onehot
-        else OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-    )
-    scaled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler()) if onehot else "passthrough"
-    return ColumnTransformer([("numbers", scaled, numbers), ("levels", make_pipeline(fill, coded), levels)])
 
 
 def train(data: Dataset, seed: int) -> dict[str, Pipeline]:

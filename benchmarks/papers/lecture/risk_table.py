@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 from ledger import Outcome
+from preparing import columns
 from rich.table import Table
 
 import turnabout as ta
@@ -47,24 +48,6 @@ class Study:
     repaid: pd.Series
 
 
-def _columns(data: Dataset, onehot: bool) -> object:
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
-
-    numbers = [f.name for f in data.schema if f.kind == "number"]
-    levels = [f.name for f in data.schema if f.kind != "number"]
-    fill = SimpleImputer(strategy="constant", fill_value="absent")
-    if onehot:
-        coded = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        scaled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
-    else:
-        coded = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-        scaled = "passthrough"
-    return ColumnTransformer([("numbers", scaled, numbers), ("levels", make_pipeline(fill, coded), levels)])
-
-
 def chances(data: Dataset, rows: np.ndarray, seed: int) -> ta.landing.Calibration:
     """P(repays): boosted trees on two thirds of some people, calibrated on the last third."""
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -73,7 +56,7 @@ def chances(data: Dataset, rows: np.ndarray, seed: int) -> ta.landing.Calibratio
     people, repaid = data.people, data.accepted
     grown, held = np.split(rows, [2 * len(rows) // 3])
     trees = HistGradientBoostingClassifier(max_iter=60, learning_rate=0.08, max_depth=4, random_state=seed)
-    fitted = make_pipeline(_columns(data, False), trees).fit(people.iloc[grown], repaid.iloc[grown])
+    fitted = make_pipeline(columns(data, False), trees).fit(people.iloc[grown], repaid.iloc[grown])
     model = ta.models.wrap(fitted, data.schema, threshold=0.5, background=people.iloc[grown])
     return ta.landing.Calibration.of(model, people.iloc[held], repaid.iloc[held])
 
@@ -88,7 +71,7 @@ def study(name: str, seed: int, most: int) -> Study:
     rows = np.random.default_rng(seed).permutation(len(data))[:MOST]
     first, second, third = np.array_split(rows, 3)
     people, repaid = data.people, data.accepted
-    net = make_pipeline(_columns(data, True), MLPClassifier((16,), alpha=1e-3, max_iter=60, random_state=seed))
+    net = make_pipeline(columns(data, True), MLPClassifier((16,), alpha=1e-3, max_iter=60, random_state=seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # 60 epochs are enough for a decision
         net.fit(people.iloc[first], repaid.iloc[first])
