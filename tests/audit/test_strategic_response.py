@@ -14,7 +14,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm as normal
 
 import turnabout as ta
-from turnabout.audit.strategic.lines import GaussianLine, PeopleLine, mean_share
+from turnabout.audit.estimate import Estimate
+from turnabout.audit.strategic.lines import GaussianLine, PeopleLine
 from turnabout.audit.strategic.response import strategic_response
 from turnabout.intervals import wilson
 from turnabout.testing.gaussians import Gaussians
@@ -156,10 +157,10 @@ def test_a_large_sample_gives_the_table(labels):
 def test_means_of_shares_by_hand():
     """For yes and no this is Wilson's interval; no width is lost at 0."""
     low, high = wilson(3, 20)
-    got = mean_share(np.arange(20) < 3)
+    got = Estimate.share(np.arange(20) < 3)
     assert (got.low, got.high) == pytest.approx((low, high), abs=0.01)  # m = n - 1
-    assert mean_share(np.zeros(20)).high == pytest.approx(wilson(0, 20)[1])
-    assert mean_share(np.full(9, 0.5)).n == 9
+    assert Estimate.share(np.zeros(20)).high == pytest.approx(wilson(0, 20)[1])
+    assert Estimate.share(np.full(9, 0.5)).n == 9
 
 
 @given(seed=st.integers(0, 10_000), distance=st.floats(0.1, 2))

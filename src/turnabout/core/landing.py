@@ -146,21 +146,14 @@ class Landing(ABC):
 
     def demanding(self, model: Model, target: float) -> Model | None:
         """The decision maker who also asks for (1); None where nobody can be known to land there."""
-        if isinstance(self.eta, Model):
-            if target > 1 or (target == 1 and self.eta.scale != "probability"):
-                return None
-            return both(model, self.eta.shifted(max(-HUGE, self.eta.margin_at(max(target, 0.0)))))
+        asked = model if self.asked is None else self.asked
         if isinstance(self.eta, Calibration):
             more = self.eta.margin_at(target)
-            if self.eta.model not in (None, model):
-                return (
-                    None
-                    if more == np.inf
-                    else both(model, self.eta.model.shifted(more if np.isfinite(more) else -HUGE))
-                )
         else:
-            more = model.margin_at(max(target, 0.0)) if target <= 1 else np.inf
-        return None if np.isinf(more) and more > 0 else model.shifted(max(0.0, more))
+            more = asked.margin_at(max(target, 0.0)) if target <= 1 else np.inf
+        if more == np.inf:
+            return None
+        return model.shifted(max(0.0, more)) if asked is model else both(model, asked.shifted(max(-HUGE, more)))
 
 
 def _chances(model: Model, margin: np.ndarray) -> np.ndarray:

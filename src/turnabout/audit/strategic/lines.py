@@ -23,7 +23,6 @@ STEPS = 40  # shifts tried per distance D, from -D to 2 D
 EDGE = 9.0  # deviations beyond the class means where nobody is
 FINE = 4000  # shifts tried in each part of a population before the best is refined
 ROUNDING = 1e-15  # of a risk
-mean_share = Estimate.share
 
 
 @dataclass(frozen=True)
@@ -249,11 +248,11 @@ class PeopleLine:
         t, low = self.position, shift - distance
         forced = (t >= max(0.0, low)) & (t < shift)
         return Figures(
-            mean_share(self.losses(shift, distance, compliance)),
-            mean_share(t >= low),
-            mean_share((t >= low) & (t < 0)),
-            mean_share((t < low) & (t >= 0)),
-            mean_share(forced),
+            Estimate.share(self.losses(shift, distance, compliance)),
+            Estimate.share(t >= low),
+            Estimate.share((t >= low) & (t < 0)),
+            Estimate.share((t < low) & (t >= 0)),
+            Estimate.share(forced),
             Estimate.mean(shift - t[forced]),
         )
 
