@@ -13,10 +13,10 @@ import typer
 
 from turnabout.cli.app import app
 from turnabout.cli.files import class_named, load_model, read_table
+from turnabout.cli.outputs import check_files
 from turnabout.cli.people import (
     Parts,
     check_few_move,
-    check_folders,
     read_accepted,
     read_region,
     split_people,
@@ -79,9 +79,9 @@ def train_model(
 
     from turnabout.schema import Schema
 
-    check_folders(out=out, certificate=certificate)
+    check_files(out=out, certificate=certificate)
     known = Schema.load(schema)
-    table = read_table(people, known)
+    table = read_table(people, known, by_look=[label])
     parts = split_people(table, read_accepted(table, label, yes, known), seed, epsilon, alpha)
     region = read_region(reach, deviations, known, parts.train)
     if trees:
@@ -140,7 +140,7 @@ def calibrate_model(
 
     fitted = load_model(model)
     known = schema_of(fitted) if schema is None else Schema.load(schema)
-    table = read_table(people, known)
+    table = read_table(people, known, by_look=[group or ""])
     if group is not None and group not in table.columns:
         raise typer.BadParameter(f"the table has no column {group!r}.", param_hint="--group")
     seen, new = (None if path is None else read_table(path, known) for path in (trained_on, used_on))

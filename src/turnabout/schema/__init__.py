@@ -3,6 +3,21 @@
 from turnabout.schema.features import Feature, Number, Scalar
 from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.schema import Schema
+from turnabout.schema.spreadsheet import bare_text, spreadsheet_csv
 from turnabout.schema.table import as_frame
+from turnabout.schema.table_file import TableFile, read_table
 
-__all__ = ["Binary", "Category", "Feature", "Number", "Ordinal", "Scalar", "Schema", "as_frame"]
+__all__ = [
+    "Binary",
+    "Category",
+    "Feature",
+    "Number",
+    "Ordinal",
+    "Scalar",
+    "Schema",
+    "TableFile",
+    "as_frame",
+    "bare_text",
+    "read_table",
+    "spreadsheet_csv",
+]
