@@ -98,7 +98,9 @@ class Feature(ABC):
 
     def _check_common(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise SchemaError(f"a feature's name must be a non-empty string, not {self.name!r}.")
+            raise SchemaError(
+                f"a feature's name must be a non-empty string, not {self.name!r}.", hint="give the name of its column."
+            )
         if not isinstance(self.label, str) or not isinstance(self.missing, bool):
             raise SchemaError(
                 f"feature '{self.name}' has label={self.label!r} and missing={self.missing!r}.",
