@@ -74,7 +74,7 @@ def reads(what: str, error: type[TurnaboutError], hint: str) -> Callable[[Callab
             except TurnaboutError:
                 raise
             except DAMAGE as damage:
-                raise error(f"{what} cannot be read: {reason_of(damage)}.", hint=hint) from None
+                raise error(f"{what} cannot be read: {reason_of(damage)}.", hint=hint) from damage
 
         return read
 

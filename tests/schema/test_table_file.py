@@ -351,6 +351,7 @@ def test_a_header_alone_is_a_table_of_nobody():
         ("t.json", b'[{"a": 1, "a": 2}]', "names 'a' twice"),
         ("t.json", b"[" * 100_000, "nested too deeply"),
         ("t.json", b'[{"a": ' + b"9" * 5000 + b"}]", "is not JSON"),
+        ("t.json", b'[{"a": "\\ud800"}]', "spells half a character"),
         ("t.jsonl", b'{"a": 1}\n{"a"', "line 2 of .* is not JSON"),
         ("t.parquet", b"PAR1", "is not a parquet file"),
     ],

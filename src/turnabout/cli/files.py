@@ -49,6 +49,12 @@ def set_id(table: pd.DataFrame, column: str | None) -> pd.DataFrame:
     return table.set_index(column)
 
 
+def with_plain_labels(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with labels as reports write them: dates and other labels that JSON does not have as their texts."""
+    odd = any(type(label) not in (str, int, float, bool) for label in table.index.tolist())
+    return table.set_axis(table.index.map(str)) if odd else table
+
+
 def draft_schema(table: pd.DataFrame, fitted: Any, beside: Collection[str | None]) -> Schema:
     """A schema drafted from the columns that the model reads; from all but those `beside` where it does not say."""
     from turnabout.schema import Schema
@@ -69,7 +75,7 @@ def load_model(path: Path) -> Any:
 
     try:
         return joblib.load(path)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # loading runs code
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise typer.BadParameter(f"{str(path)!r} cannot be loaded as a model: {reason}", param_hint="--model") from None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from turnabout.cli.files import class_named, draft_schema, load_model, open_table, set_id
+from turnabout.cli.files import class_named, draft_schema, load_model, open_table, set_id, with_plain_labels
 from turnabout.cli.outputs import check_files
 from turnabout.cli.people import read_frame
 from turnabout.cli.recourse import DRAFTED
@@ -71,7 +71,7 @@ def pose(
     notes: tuple[str, ...] = ()
     if known is None:
         known, notes = draft_schema((others or asked).read(), fitted, (*beside, id_column)), (DRAFTED,)
-    table = set_id(asked.read(known, as_text=[id_column or ""], by_look=beside), id_column)
+    table = with_plain_labels(set_id(asked.read(known, as_text=[id_column or ""], by_look=beside), id_column))
     if not len(table):
         raise typer.BadParameter(f"there is nobody in {people!r}.", param_hint="PEOPLE")
     rows = None if others is None else others.read(known, by_look=beside)

@@ -223,6 +223,10 @@ def _records(text: str, name: str, kind: TableKind) -> list[Json]:
         where = f"line {place} of {name!r}" if kind == "jsonl" else repr(name)
         try:
             read.append(json.loads(line, object_pairs_hook=_record))
+            if "\\u" in line:
+                json.dumps(read[-1], ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise DataError(f"{where} spells half a character, like \\ud800.", hint="write texts as UTF-8.") from None
         except RecursionError:
             raise DataError(f"{where} is nested too deeply for a table.", hint=RECORDS) from None
         except ValueError as error:
