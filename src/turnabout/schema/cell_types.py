@@ -24,6 +24,9 @@ PLAIN = re.compile(r"-?(0|[1-9][0-9]*|(0|[1-9][0-9]*)?\.[0-9]+([eE][+-]?[0-9]+)?
 """Numbers as programs write them. 1E5 is none: codes look like that."""
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 WHOLE = re.compile(r"[+-]?[0-9]+")
+NO_NUMBER = re.compile(rf"^(?!(?:{NUMBER.pattern})$)", re.MULTILINE)
+NOT_WHOLE = re.compile(rf"^(?!(?:{WHOLE.pattern})$)", re.MULTILINE)
+NOT_PLAIN = re.compile(rf"^(?!(?:{PLAIN.pattern})$).*", re.MULTILINE)
 INFINITE = re.compile(r"[+-]?(inf|Inf|INF|infinity|Infinity)")
 GROUPED = re.compile(r"[+-]?[0-9]{1,3}([,.' ][0-9]{3})*([.,][0-9]+)?%?")
 TRUTHS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
@@ -38,15 +41,13 @@ Reader: TypeAlias = Callable[[str], Any]
 def declared_column(feature: Feature, texts: Sequence[str]) -> pd.Series:
     """Texts as the values of a feature. What cannot be read stays as it is, and so does nothing else."""
     if isinstance(feature, Number):
-        read = _number_reader(feature)
-    elif hasattr(feature, "levels"):
-        read = _level_reader(feature, feature.levels)
-    else:
-        return column_by_look(texts)[0]  # it may hold anything
-    column = _column_of(texts, read, _type_when_empty(feature))
-    if isinstance(feature, Number) and column.dtype == object and not any(isinstance(c, str) for c in column.unique()):
-        return column.astype("float64")  # more digits than 64 bits hold
-    return column
+        column = _number_column(texts, ABSENT if feature.missing else frozenset())
+        if column.dtype == object and not any(isinstance(cell, str) for cell in column.unique()):
+            return column.astype("float64")  # more digits than 64 bits hold
+        return column
+    if hasattr(feature, "levels"):
+        return _column_of(texts, _level_reader(feature, feature.levels), _type_when_empty(feature))
+    return column_by_look(texts)[0]  # it may hold anything
 
 
 def declared_cells(feature: Feature, cells: Sequence[Any]) -> pd.Series:
@@ -80,15 +81,23 @@ def column_by_look(texts: Sequence[str]) -> tuple[pd.Series, str]:
         if different and different <= {no, yes}:
             return _column_of(texts, {no: False, yes: True}.__getitem__, "object"), ""
     present = [text for text in different if text not in ABSENT]
-    odd = [text for text in present if not PLAIN.fullmatch(text)]
+    odd = _odd(present)
     if len(odd) < len(present) and all(INFINITE.fullmatch(text) for text in odd):
-        column = _column_of(texts, lambda text: np.nan if text in ABSENT else _number(text), "float64")
+        column = _number_column(texts, ABSENT)
         if column.dtype != object:  # else they have too many digits for any number
             return column, ""
         odd = present
-    elif not present and not different:
+    elif not different:
         return text_column(texts).astype("float64"), ""
     return text_column(texts), _telling(present, odd)
+
+
+def _odd(texts: list[str]) -> list[str]:
+    """Those that are no plain numbers; searched in one text, which is ten times as fast as one by one."""
+    joined = "\n".join(texts)
+    if joined.count("\n") >= len(texts) > 0:  # texts of several lines
+        return [text for text in texts if not PLAIN.fullmatch(text)]
+    return [found.group() for found in NOT_PLAIN.finditer(joined)] if texts else []
 
 
 def _telling(present: list[str], odd: list[str]) -> str:
@@ -110,12 +119,6 @@ def _number(text: str) -> Any:
     if NUMBER.fullmatch(bare) or INFINITE.fullmatch(bare):
         return float(bare)
     return text
-
-
-def _number_reader(feature: Number) -> Reader:
-    if not feature.missing:
-        return _number
-    return lambda text: np.nan if text in ABSENT else _number(text)
 
 
 def _level_reader(feature: Feature, levels: tuple[Level, ...], words: bool = True) -> Reader:
@@ -158,10 +161,40 @@ def _type_when_empty(feature: Feature) -> Any:
 
 def _column_of(texts: Sequence[str], read: Reader, when_empty: Any) -> pd.Series:
     """Read every different text once; an empty one is missing."""
+    place, different = _different(texts)
+    return _assemble([np.nan if text == "" else read(text) for text in different], place, when_empty)
+
+
+def _number_column(texts: Sequence[str], absent: frozenset[str]) -> pd.Series:
+    """Texts as numbers, where they are some; those `absent` are missing."""
+    place, different = _different(texts)
+    is_number = np.array([text != "" and text not in absent for text in different], dtype=bool)
+    numbers = _in_bulk([text for text, keep in zip(different, is_number, strict=True) if keep])
+    dtype = "float64"
+    if numbers and type(numbers[0]) is int:
+        dtype = _whole_type(min(numbers), max(numbers), gaps=not is_number.all())
+    if numbers is None or dtype in ("Int64", "object"):
+        cells = [_number(text) if keep else np.nan for text, keep in zip(different, is_number, strict=True)]
+        return _assemble(cells, place, "float64")
+    values = np.full(len(different), np.nan) if dtype == "float64" else np.zeros(len(different), dtype=dtype)
+    values[is_number] = numbers
+    return pd.Series(values[place])
+
+
+def _in_bulk(texts: list[str]) -> list[Any] | None:
+    """The numbers that texts are; None where one is none, or is written in an unusual way."""
+    joined = "\n".join(texts)
+    unusual = joined.count("\n") >= max(1, len(texts)) or any(len(text) > MOST_DIGITS for text in texts)
+    if texts and (unusual or NO_NUMBER.search(joined)):
+        return None
+    return list(map(float if NOT_WHOLE.search(joined) else int, texts))
+
+
+def _different(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Where each text stands among the different ones, and these."""
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
-    place, different = pd.factorize(array)
-    return _assemble([np.nan if text == "" else read(text) for text in different], place, when_empty)
+    return pd.factorize(array)
 
 
 def _assemble(values: list[Any], place: np.ndarray | None, when_empty: Any) -> pd.Series:
