@@ -275,6 +275,14 @@ def test_what_cannot_be_written_is_told_before_the_work(desk, name, place, text,
     assert sorted(path.name for path in folder.iterdir()) == before and not done.stdout
 
 
+def test_a_report_has_a_name(desk):
+    folder = desk[0]
+    files = [part.format(d=folder) for part in FILES]
+    for place in (folder, "", "."):
+        done = turnabout("explain", folder / "people.csv", *files, "--out", place)
+        assert done.returncode == 2 and "is a folder; name the report in it" in done.told
+
+
 def test_a_trial_leaves_files_as_they_were(tmp_path):
     (tmp_path / "old.json").write_text("kept")
     check_files(out=tmp_path / "old.json", certificate=tmp_path / "new.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shlex
 import sys
@@ -86,6 +87,10 @@ def check_out(out: Path | None) -> Path | None:
         return None
     from turnabout.render.plan import need_matplotlib
 
+    if os.path.isdir(out):  # which never raises
+        raise typer.BadParameter(
+            f"{str(out)!r} is a folder; name the report in it, like {str(out / 'report')!r}.", param_hint="--out"
+        )
     stem = out.with_suffix("") if out.suffix in (".json", ".html") else out
     for suffix in (".json", ".html"):
         check_files(out=Path(f"{stem}{suffix}"))
