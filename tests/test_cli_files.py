@@ -18,6 +18,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -119,6 +120,38 @@ def test_printed_options_are_accepted_by_the_original(desk, file, given):
     assert models[name].predict(as_trained(answer, people, names)).all()
     pd.testing.assert_frame_equal(answer.people[names].reset_index(drop=True), people[names])
     assert answer.people.index.tolist() == people.id.tolist()
+
+
+def test_a_model_of_plain_pandas_finds_its_columns_again(desk):
+    folder = desk[0]
+    train = pd.read_csv(folder / "train.csv")  # zip, digit: whole numbers; "None" and "NA": missing
+    names = ["zip", "digit", "flag", "income", "debt"]
+    assert train.zip.dtype == train.digit.dtype == "int64"
+    model = RandomForestClassifier(20, max_depth=4, random_state=0).fit(train[names], train.good)
+    joblib.dump(model, folder / "numbers.joblib")
+    features = (
+        ta.Number("zip", 0, 99999, step=1, moves="fixed"),
+        ta.Binary("digit", (1, 2)),
+        ta.Binary("flag", (False, True)),
+        ta.Number("income", 0, 90, step=1),
+        ta.Number("debt", 0, 60, decimals=2),
+    )
+    ta.Schema(features).save(folder / "numbers.yaml")
+    asked = ["--model", folder / "numbers.joblib", "--schema", folder / "numbers.yaml", "--id", "id"]
+    done = turnabout("find", folder / "people.csv", *asked)
+    assert done.returncode == 0, done.stderr
+    answer = ta.Recourse.from_json(done.stdout)
+    plain = pd.read_csv(folder / "people.csv")[names]
+    pd.testing.assert_frame_equal(answer.people[names].reset_index(drop=True), plain)
+    assert answer.counts()["FOUND"] > 3
+    again = pd.read_csv(io.StringIO(answer.options[names].to_csv(index=False)))
+    assert model.predict(again).all()
+
+
+def test_stdin_is_read_as_bytes():
+    command = [sys.executable, "-m", "turnabout.cli", "schema", "infer", "-"]
+    done = subprocess.run(command, input=b"a\nM\xfcnchen\n", capture_output=True, timeout=300)
+    assert done.returncode == 2 and b"not UTF-8" in done.stderr and b"Traceback" not in done.stderr
 
 
 def test_labels_of_any_kind_stay_labels(desk):

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import turnabout as ta
 from turnabout import costs, rules
@@ -275,6 +277,15 @@ def test_aliases_that_stand_for_billions_are_refused_at_once():
     merged = read_yaml("x: &a {p: 1}\ny: &b {<<: *a, p: 2}\nz: {<<: *b, q: 3}", "this is not")
     assert merged["z"] == {"p": 2, "q": 3}
     assert read_yaml("", "this is not") is None
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), min_size=1), min_size=2, max_size=4, unique=True))
+@example(["0", "\x85"])
+@example(["\u2028a", "\ufeff", "no", "null", "1_0", "a: b", "- a"])
+@settings(deadline=None)
+def test_levels_of_any_text_survive_yaml_and_json(levels):
+    schema = ta.Schema((ta.Category(levels[0], tuple(levels), label=levels[1]),))
+    assert ta.Schema.from_yaml(schema.to_yaml()) == schema == ta.Schema.from_json(schema.to_json())
 
 
 def test_errors_quote_no_more_than_a_line():

@@ -63,6 +63,16 @@ def write_json(document: Any, indent: int | None = None) -> str:
     return text
 
 
+def write_yaml(document: Any) -> str:
+    """A text of YAML, in the order of the document; in ASCII, where it holds letters at which YAML breaks lines."""
+    import yaml
+
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+    if any(mark in text for mark in "\x85\u2028\u2029\ufeff"):
+        return yaml.safe_dump(document, sort_keys=False, width=110)
+    return text
+
+
 def reads(what: str, error: type[TurnaboutError], hint: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """For functions that read documents: a part of the wrong shape is told as an error of `what`."""
 

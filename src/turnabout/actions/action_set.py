@@ -14,7 +14,7 @@ from turnabout.actions.bound import BoundActions
 from turnabout.actions.contradictions import contradictions, idle, unreachable
 from turnabout.actions.drafting import draft
 from turnabout.actions.review import review
-from turnabout.documents import read_json, read_yaml, reads, shown
+from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
 from turnabout.errors import ActionError
 from turnabout.schema import Schema
 from turnabout.typing import Json
@@ -127,9 +127,7 @@ class ActionSet:
         return cls.from_dict(read_json(text, "the actions are not valid", ActionError, MARKS))
 
     def to_yaml(self) -> str:
-        import yaml
-
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=110)
+        return write_yaml(self.to_dict())
 
     @classmethod
     def from_yaml(cls, text: str) -> ActionSet:

@@ -141,7 +141,7 @@ def _write(array: Array) -> tuple[Json, list[Any]]:
             entry["categories_type"] = kinds
         return entry, [None if code < 0 else categories[code] for code in array.codes]
     if isinstance(dtype, pd.StringDtype):
-        if dtype.storage != pd.StringDtype(na_value=dtype.na_value).storage:
+        if dtype.storage != _usual_storage(dtype):
             entry["storage"] = dtype.storage
         return entry, [None if gap else value for value, gap in zip(array, array.isna(), strict=True)]
     if isinstance(dtype, pd.ArrowDtype):
@@ -160,6 +160,13 @@ def _write(array: Array) -> tuple[Json, list[Any]]:
     if isinstance(dtype, np.dtype) and dtype.kind in "fc":
         return entry, list(map(str, array))  # more digits or parts than a number of JSON
     return _write_objects(array)
+
+
+def _usual_storage(dtype: pd.StringDtype) -> str:
+    try:
+        return str(pd.StringDtype(na_value=dtype.na_value).storage)
+    except TypeError:  # pandas 2.2 has one kind of gap
+        return str(pd.StringDtype().storage)
 
 
 def _is_named(dtype: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.documents import read_json, read_yaml, reads, shown
+from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
 from turnabout.errors import SchemaError
 from turnabout.schema.features import Feature, Number
 from turnabout.schema.levels import Binary, Category, Ordinal
@@ -247,9 +247,7 @@ class Schema:
         return cls.from_dict(read_json(text, "the schema is not valid", SchemaError, MARKS))
 
     def to_yaml(self) -> str:
-        import yaml
-
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=110)
+        return write_yaml(self.to_dict())
 
     @classmethod
     def from_yaml(cls, text: str) -> Schema:
