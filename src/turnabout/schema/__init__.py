@@ -2,7 +2,21 @@
 
 from turnabout.schema.features import Feature, Number, Scalar
 from turnabout.schema.levels import Binary, Category, Ordinal
-from turnabout.schema.schema import Schema
+from turnabout.schema.passthrough import Passthrough
+from turnabout.schema.put import mold
+from turnabout.schema.schema import Reading, Schema
 from turnabout.schema.table import as_frame
 
-__all__ = ["Binary", "Category", "Feature", "Number", "Ordinal", "Scalar", "Schema", "as_frame"]
+__all__ = [
+    "Binary",
+    "Category",
+    "Feature",
+    "Number",
+    "Ordinal",
+    "Passthrough",
+    "Reading",
+    "Scalar",
+    "Schema",
+    "as_frame",
+    "mold",
+]

@@ -17,19 +17,50 @@ import torch
 from turnabout.errors import SchemaError
 from turnabout.schema.features import Feature, Number
 from turnabout.schema.levels import Binary, Category, Ordinal
+from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.projection import Projection
+from turnabout.schema.put import put, retype
 from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
-KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category)}
+KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough)}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A table as a schema reads it."""
+
+    schema: Schema
+    table: pd.DataFrame  # the schema's columns, as given
+    x: Tensor  # (n, d), zeros for a cell that could not be read
+    unreadable: np.ndarray  # (n, F) True for a cell that is no value of its feature
+
+    @cached_property
+    def odd(self) -> np.ndarray:
+        """(n, F) True where a fixed cell says more than x does: it could not be read, or its feature reads nothing."""
+        fixed = np.array([f.moves == "fixed" for f in self.schema.features])
+        passed = np.array([isinstance(f, Passthrough) for f in self.schema.features])
+        return self.unreadable & fixed | passed
+
+    @cached_property
+    def lost(self) -> np.ndarray:
+        """(n,) True for rows with an unreadable cell that a plan may change: nothing can be said of them."""
+        movable = np.array([f.moves != "fixed" for f in self.schema.features])
+        return (self.unreadable & movable).any(1)
+
+    def complaint(self, row: int) -> SchemaError:
+        """What is wrong with the first unreadable cell of a row; those that a plan may change come first."""
+        bad = np.flatnonzero(self.unreadable[row])
+        feature = self.schema.features[min(bad, key=lambda f: self.schema.features[f].moves == "fixed")]
+        return feature.complaint(self.table[feature.name], row)
 
 
 @dataclass(frozen=True)
 class Schema:
     """What values exist: an ordered tuple of features.
 
-    A schema encodes a table as a tensor x (n, d) in [0, 1], knows what each person may reach from her row, and
+    A schema encodes a table as a tensor x (n, d) in [0, 1], knows what each person may reach from their row, and
     writes a tensor back as the rows a person would read. It knows no model.
 
     Parameters
@@ -121,20 +152,34 @@ class Schema:
             )
         if doubled := frame.columns[frame.columns.duplicated()].intersection(list(self.names)).tolist():
             raise SchemaError(f"the table has more than one column '{doubled[0]}'.", hint="keep one of them.")
-        return frame.loc[:, list(self.names)]
+        frame = frame.loc[:, list(self.names)]
+        narrow = [name for name, dtype in frame.dtypes.items() if dtype == np.float16]
+        return frame.astype(dict.fromkeys(narrow, np.float64)) if narrow else frame  # few models bear half precision
 
     def encode(self, people: Any) -> Tensor:
         """Table -> x (n, d) float64; a SchemaError names the first value that does not fit."""
         frame = self.table(people)
         return torch.from_numpy(np.hstack([f.encode(frame[f.name]) for f in self.features]))
 
-    def decode(self, x: Tensor) -> pd.DataFrame:
-        """x (n, d) -> the nearest table of legitimate values."""
+    def read(self, people: Any) -> Reading:
+        """Table -> its encoding and which cells could not be read; does not raise because of a cell."""
+        frame = self.table(people)
+        parts, unreadable = zip(*(f.read(frame[f.name]) for f in self.features), strict=True)
+        return Reading(self, frame, torch.from_numpy(np.hstack(parts)), np.column_stack(unreadable))
+
+    def decode(self, x: Tensor, like: pd.DataFrame | None = None) -> pd.DataFrame:
+        """x (n, d) -> the nearest table of legitimate values.
+
+        With `like`, a table of the schema's columns, the columns have its types and its mark of a missing cell.
+        """
         array = x.detach().to("cpu", torch.float64).numpy()
-        return pd.DataFrame({f.name: f.decode(array[:, s]) for f, s in self._parts()})
+        columns = {f.name: f.decode(array[:, s]) for f, s in self._parts()}
+        if like is None:
+            return pd.DataFrame(columns)
+        return pd.DataFrame({name: retype(values, like[name]) for name, values in columns.items()})
 
     def write(self, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> pd.DataFrame:
-        """The rows as printed: changed cells in the person's units, all others copied from her own row."""
+        """The rows as printed: changed cells in the person's units, all others copied from their own row."""
         own = self.table(people)
         changed = self.changed(x, x_new).cpu().numpy()
         array = x_new.detach().to("cpu", torch.float64).numpy()
@@ -142,7 +187,7 @@ class Schema:
         for j, (feature, s) in enumerate(self._parts()):
             where = changed[:, j]
             column = own[feature.name]
-            columns[feature.name] = _put(column, where, feature.decode(array[where, s])) if where.any() else column
+            columns[feature.name] = put(column, where, feature.decode(array[where, s])) if where.any() else column
         return pd.DataFrame(columns, index=own.index)
 
     def breaches(self, people: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
@@ -315,6 +360,8 @@ class Schema:
             if isinstance(f, Number):
                 values = f"{f.low:g} to {f.high:g}" + (f" {f.unit}" if f.unit else "")
                 values += f", steps of {f.step:g}" if f.step else f", {f.places} decimals"
+            elif isinstance(f, Passthrough):
+                values = "anything"
             else:
                 levels = getattr(f, "levels", ())
                 values = ", ".join(map(str, levels[:6])) + (f", ... ({len(levels)})" if len(levels) > 6 else "")
@@ -346,23 +393,3 @@ def _names(names: Any) -> tuple[str, ...]:
 
 def _unreadable(what: str, error: Exception) -> SchemaError:
     return SchemaError(f"the schema is not valid {what}: {error}", hint="check brackets, quotes and indents.")
-
-
-def _put(column: pd.Series, where: np.ndarray, values: np.ndarray) -> pd.Series:
-    """Copy of the column with some cells replaced, keeping its type where the new values fit it."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        extra = [v for v in dict.fromkeys(values.tolist()) if v not in column.cat.categories]
-        column = column.cat.add_categories(extra) if extra else column
-    elif column.dtype.kind in "iu" and values.dtype.kind == "f":
-        if (np.rint(values) == values).all():
-            values = values.astype(np.int64)
-        else:
-            column = column.astype(np.float64)
-    array = column.array.copy()
-    try:
-        array[where] = values
-    except (TypeError, ValueError):  # a column of another type than the levels: write plain objects
-        plain = column.to_numpy(dtype=object, copy=True)
-        plain[where] = values
-        return pd.Series(plain, index=column.index, name=column.name)
-    return pd.Series(array, index=column.index, name=column.name)
