@@ -34,7 +34,7 @@ def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> lis
             pairs.append((schema.encode(table), table))
     for missing in (True, False) if any(f.missing for f in schema.features) else (False,):
         x = random_rows(schema, missing=missing)
-        table = schema.decode(x)
+        table = schema.decode(x, judge.like)
         try:
             judge(table)
         except (ModelError, SchemaError):
@@ -49,7 +49,7 @@ def boundary_sample(model: Model) -> list[tuple[Tensor, pd.DataFrame]]:
     x = random_rows(model.schema, 16 * BOUNDARY_ROWS, missing=False)
     with torch.no_grad():
         nearest = model.margin(x).abs().argsort()[:BOUNDARY_ROWS]
-    table = model.schema.decode(x[nearest])
+    table = model.decode(x[nearest])
     try:
         model.judge(table)
     except (ModelError, SchemaError):

@@ -38,6 +38,16 @@ class Judge(Protocol):
         ...
 
     @property
+    def like(self) -> pd.DataFrame | None:
+        """A few rows with the column types and marks of missing cells of the training table; None if not known."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are looked at."""
+        ...
+
+    @property
     def cut(self) -> float | None:
         """The least P(yes) that is a yes; None where the margin does not follow from P(yes)."""
         ...
@@ -68,6 +78,14 @@ class ShiftedJudge:
     @property
     def rule(self) -> str:
         return f"{self.judge.rule}, and by a margin of {self.by:g}"
+
+    @property
+    def like(self) -> pd.DataFrame | None:
+        return self.judge.like
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.judge.columns
 
     def __call__(self, table: pd.DataFrame) -> np.ndarray:
         return self.judge(table) - self.by
@@ -199,6 +217,11 @@ class Model:
         return self._judge.noise
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a table that the model looks at."""
+        return self._judge.columns
+
+    @property
     def capabilities(self) -> tuple[type, ...]:
         """The protocols this model satisfies."""
         return tuple(capability for capability in CAPABILITIES if isinstance(self, capability))
@@ -210,8 +233,12 @@ class Model:
     def margin(self, x: Tensor) -> Tensor:
         """Margins of encoded rows, (..., d) -> (...)."""
         rows = x.detach().reshape(-1, x.shape[-1]).cpu()
-        margins = torch.from_numpy(np.asarray(self.judge(self.schema.decode(rows)), dtype=np.float64))
+        margins = torch.from_numpy(np.asarray(self.judge(self.decode(rows)), dtype=np.float64))
         return margins.reshape(x.shape[:-1]).to(x.device)
+
+    def decode(self, x: Tensor) -> pd.DataFrame:
+        """x (n, d) -> a table as the model was trained on: its column types, its marks of missing cells."""
+        return self.schema.decode(x, self._judge.like)
 
     def margin_at(self, probability: float) -> float:
         """The margin of a row to which the model gives this P(yes); refuses models without probabilities."""

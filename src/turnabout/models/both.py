@@ -23,6 +23,8 @@ class BothJudge:
         self.judges = (first, second)
         self.title = f"{first.title} and {second.title}"
         self.noise = max(first.noise, second.noise)
+        self.like = first.like
+        self.columns = tuple(dict.fromkeys((*first.columns, *second.columns)))
 
     @property
     def rule(self) -> str:
