@@ -48,8 +48,11 @@ class Status(StrEnum):
 
     ACCEPTED = "ACCEPTED"  # the model already says yes
     FOUND = "FOUND"  # at least one option, verified as printed
-    NOT_FOUND = "NOT_FOUND"  # none found; `why` says how near the search came
+    NOT_FOUND = "NOT_FOUND"  # searched, and none found; `why` says how near the search came
     IMPOSSIBLE = "IMPOSSIBLE"  # there is none, with a proof
+    UNFINISHED = "UNFINISHED"  # the time or the queries allowed ended before the search did
+    UNREADABLE = "UNREADABLE"  # the person's row does not fit the schema; `why` names the cell
+    FAILED = "FAILED"  # the model gave no answer for this person; `why` says what it said instead
 
 
 @dataclass

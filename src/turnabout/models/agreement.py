@@ -26,7 +26,9 @@ def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> lis
     """
     pairs = []
     if background is not None:
-        table = schema.table(background)
+        reading = schema.read(background)
+        told = np.flatnonzero(~reading.unreadable.any(1))
+        table = reading.readable(reading.table, told)
         if len(table) > BACKGROUND_ROWS:
             table = table.iloc[np.linspace(0, len(table) - 1, BACKGROUND_ROWS).astype(int)]
         with warnings.catch_warnings():
@@ -34,7 +36,7 @@ def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> lis
             pairs.append((schema.encode(table), table))
     for missing in (True, False) if any(f.missing for f in schema.features) else (False,):
         x = random_rows(schema, missing=missing)
-        table = schema.decode(x, judge.like)
+        table = schema.decode(x, getattr(judge, "like", None))
         try:
             judge(table)
         except (ModelError, SchemaError):

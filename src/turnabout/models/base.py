@@ -22,7 +22,11 @@ Scale = Literal["log-odds", "probability", "score", "target"]
 
 
 class Judge(Protocol):
-    """Asks the original about raw rows: table -> margins (n,), non-negative for a yes."""
+    """Asks the original about raw rows: table -> margins (n,), non-negative for a yes.
+
+    It may also tell `columns`, those it looks at (all by default), `like`, a few rows with the column types and marks
+    of missing cells of the training table, and `encoded`, whether it takes encoded rows rather than tables.
+    """
 
     title: str
     """What is asked: "LogisticRegression in a Pipeline"."""
@@ -35,16 +39,6 @@ class Judge(Protocol):
     @property
     def rule(self) -> str:
         """When the answer is yes: "P(yes) >= 0.5"."""
-        ...
-
-    @property
-    def like(self) -> pd.DataFrame | None:
-        """A few rows with the column types and marks of missing cells of the training table; None if not known."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that are looked at."""
         ...
 
     @property
@@ -63,6 +57,9 @@ class ShiftedJudge:
         self.by = by
         self.title = judge.title
         self.noise = judge.noise
+        for name in ("columns", "like", "encoded"):
+            if hasattr(judge, name):
+                setattr(self, name, getattr(judge, name))
 
     @property
     def scale(self) -> Scale:
@@ -78,14 +75,6 @@ class ShiftedJudge:
     @property
     def rule(self) -> str:
         return f"{self.judge.rule}, and by a margin of {self.by:g}"
-
-    @property
-    def like(self) -> pd.DataFrame | None:
-        return self.judge.like
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.judge.columns
 
     def __call__(self, table: pd.DataFrame) -> np.ndarray:
         return self.judge(table) - self.by
@@ -219,7 +208,17 @@ class Model:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of a table that the model looks at."""
-        return self._judge.columns
+        return getattr(self._judge, "columns", self.schema.names)
+
+    @property
+    def encoded(self) -> bool:
+        """Whether the original itself takes encoded rows, so that every cell must be one that the schema reads."""
+        return getattr(self._judge, "encoded", False)
+
+    @property
+    def like(self) -> pd.DataFrame | None:
+        """A few rows with the column types and marks of missing cells of the training table; None if not known."""
+        return getattr(self._judge, "like", None)
 
     @property
     def capabilities(self) -> tuple[type, ...]:
@@ -238,7 +237,7 @@ class Model:
 
     def decode(self, x: Tensor) -> pd.DataFrame:
         """x (n, d) -> a table as the model was trained on: its column types, its marks of missing cells."""
-        return self.schema.decode(x, self._judge.like)
+        return self.schema.decode(x, self.like)
 
     def margin_at(self, probability: float) -> float:
         """The margin of a row to which the model gives this P(yes); refuses models without probabilities."""

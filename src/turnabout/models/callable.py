@@ -24,6 +24,7 @@ class FunctionJudge:
     """
 
     noise = 1e-12
+    encoded = False
 
     def __init__(
         self,
@@ -84,7 +85,6 @@ class FunctionJudge:
                 hint="return P(yes); for a score, squash it first, or pass target_range=(low, high) for an amount.",
             )
         return settle(values.astype(np.float64) - self.threshold, values >= self.threshold)
-
 
     def _values(self, frame: pd.DataFrame) -> np.ndarray:
         out = self.function(frame.copy())

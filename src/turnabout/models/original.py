@@ -88,19 +88,22 @@ class Estimator:
 class PlainTypes:
     """Columns in the types of NumPy, for models that cannot take those of pandas.
 
-    Missing cells become those of the training table, NaN where it is not known.
+    Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
+    made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
     """
 
     def __init__(self, schema: Schema, like: pd.DataFrame | None):
         self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
         self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
         self._marks: dict[Any, object] = {}
+        self._trained: dict[Any, Any] = {} if like is None else like.dtypes.to_dict()
         if like is not None:
             objects = [name for name in like.columns if like[name].dtype == np.dtype(object)]
             self._marks = {n: c for n in objects for c in like[n] if is_missing(c) and c is not pd.NA}
 
     def attempt(self, question: Callable[[pd.DataFrame], T], frame: pd.DataFrame) -> T:
         """What a question gives for the frame as it is, or, where that raises, for its columns in plain types."""
+        frame = self._assign(frame, [n for n in frame.columns if is_nullable(frame[n].dtype, self._trained.get(n))])
         try:
             return question(frame)
         except ModelError:
@@ -116,8 +119,11 @@ class PlainTypes:
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame itself where nothing is to be done."""
+        return self._assign(frame, frame.columns)
+
+    def _assign(self, frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
         changed = {}
-        for name in frame.columns:
+        for name in names:
             column = frame[name]
             plain = self._column(name, column)
             if plain is not column:
@@ -134,9 +140,9 @@ class PlainTypes:
         if isinstance(dtype, np.dtype) and dtype.kind != "O":
             return column
         if dtype.kind in "iuf" or (dtype.kind == "b" and not absent.any()):
-            whole = dtype.kind in "iub" and not absent.any()
-            kind = {"b": np.bool_}.get(dtype.kind, np.int64) if whole else np.float64
-            return pd.Series(column.to_numpy(dtype=kind, **({} if whole else {"na_value": np.nan})), index=column.index)
+            if dtype.kind == "f" or absent.any():
+                return pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), index=column.index)
+            return pd.Series(column.to_numpy(dtype=np.bool_ if dtype.kind == "b" else np.int64), index=column.index)
         if name in self._numeric:
             try:
                 return pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), index=column.index)
@@ -155,6 +161,8 @@ class EstimatorJudge:
     The sign is the estimator's own: P(yes) >= threshold in its own precision, or, with `own_predict`, its own
     predict, which is asked again only for rows nearer than TIE to the boundary (or for all, with `always_predict`).
     """
+
+    encoded = False
 
     def __init__(
         self,
@@ -315,6 +323,11 @@ def as_category(column: pd.Series, dtype: Any) -> pd.Series:
     if isinstance(dtype, pd.CategoricalDtype) and isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.set_categories(dtype.categories, ordered=dtype.ordered)
     return column.astype(dtype)
+
+
+def is_nullable(dtype: Any, trained: Any = None) -> bool:
+    """Whether missing cells of a column type are <NA>, and the model was not trained on a column of that type."""
+    return getattr(dtype, "na_value", None) is pd.NA and dtype != trained
 
 
 def _all_levels(feature: Any, types: tuple[type, ...], but: type | tuple[type, ...] = ()) -> bool:

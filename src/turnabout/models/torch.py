@@ -35,7 +35,8 @@ class ModuleJudge:
         self.output = output
         self.title = title
         self.noise = 1e-12 if _dtype(module) == torch.float64 else 1e-6
-        self.like = None  # it is asked about encoded rows, not about tables
+        self.encoded = True
+        self.like = None
         self.columns = schema.names
 
     @property

@@ -40,7 +40,7 @@ def retype(values: np.ndarray, like: pd.Series) -> pd.Series:
     column, dtype = pd.Series(values), like.dtype
     absent = column.isna().to_numpy(dtype=bool)
     fitting = _fit(values[~absent], dtype)
-    if fitting is None or (absent.any() and isinstance(dtype, np.dtype) and dtype.kind not in "fO"):
+    if fitting is None or (absent.any() and isinstance(dtype, np.dtype) and dtype.kind not in "fmMO"):
         return column
     if not absent.any():
         return pd.Series(fitting, dtype=dtype)

@@ -49,6 +49,14 @@ class Reading:
         movable = np.array([f.moves != "fixed" for f in self.schema.features])
         return (self.unreadable & movable).any(1)
 
+    def readable(self, table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
+        """Some rows of the table that was read; columns without the unreadable cells of others get back their type."""
+        if len(rows) == len(table):
+            return table
+        spoilt = [f.name for f, bad in zip(self.schema.features, self.unreadable.T, strict=True) if bad.any()]
+        kept = table.iloc[rows]
+        return kept.assign(**{name: kept[name].infer_objects() for name in spoilt})
+
     def complaint(self, row: int) -> SchemaError:
         """What is wrong with the first unreadable cell of a row; those that a plan may change come first."""
         bad = np.flatnonzero(self.unreadable[row])
@@ -170,13 +178,20 @@ class Schema:
     def decode(self, x: Tensor, like: pd.DataFrame | None = None) -> pd.DataFrame:
         """x (n, d) -> the nearest table of legitimate values.
 
-        With `like`, a table of the schema's columns, the columns have its types and its mark of a missing cell.
+        With `like`, a table of the schema's columns, the columns have its types and its mark of a missing cell, and
+        those of which nothing is read hold the cell of its first row.
         """
         array = x.detach().to("cpu", torch.float64).numpy()
-        columns = {f.name: f.decode(array[:, s]) for f, s in self._parts()}
+        columns: dict[str, Any] = {f.name: f.decode(array[:, s]) for f, s in self._parts()}
         if like is None:
             return pd.DataFrame(columns)
-        return pd.DataFrame({name: retype(values, like[name]) for name, values in columns.items()})
+        for feature in self.features:
+            name = feature.name
+            if isinstance(feature, Passthrough) and len(like):
+                columns[name] = like[name].iloc[np.zeros(len(array), dtype=int)].reset_index(drop=True)
+            else:
+                columns[name] = retype(columns[name], like[name])
+        return pd.DataFrame(columns)
 
     def write(self, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> pd.DataFrame:
         """The rows as printed: changed cells in the person's units, all others copied from their own row."""
