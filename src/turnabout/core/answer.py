@@ -160,7 +160,7 @@ class Draft:
         given = given.loc[:, ~given.columns.duplicated()].copy()
         options, position = self._options(ranked)
         steps, plans = self._steps(options.index, position), self._plans(options.index, position)
-        return Recourse(given, options, status, why, made_by, seconds, steps, plans)
+        return Recourse(given, options, status, why, made_by, seconds, steps, plans, self.problem.model.rule)
 
     def _plans(self, index: pd.Index, position: np.ndarray) -> pd.DataFrame:
         """The plans in the order of their options; position says where the option entered as i-th stands now."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from turnabout.core.answer import Draft
 from turnabout.core.intake import take_in
-from turnabout.core.landing import Landing, levels
+from turnabout.core.landing import Calibration, Landing, levels
 from turnabout.core.problem import Problem
 from turnabout.core.result import Recourse, Status
 from turnabout.core.run import Run
@@ -148,9 +148,10 @@ class _Search:
 
 
 def _check(problem: Problem, landing: Landing) -> None:
-    if not isinstance(landing, Landing):
+    if landing.eta is not None and not isinstance(landing.eta, (Model, Calibration)):
         raise MethodError(
-            f"landing={landing!r} is no landing.", hint="use turnabout.landing.Probability(0.7), Mirror() or Profit()."
+            f"eta={landing.eta!r} is no wrapped model of the outcome.",
+            hint="write eta=models.wrap(classifier, schema), or eta=landing.Calibration.of(model, people, outcomes).",
         )
     if (asked := landing.asked) is not None and asked.schema != problem.schema:
         raise MethodError("eta was wrapped with another schema.", hint="wrap it with the problem's schema.")
@@ -218,5 +219,5 @@ def _join(rest: Recourse, parts: list[Recourse], made_by: str, seconds: float) -
         labels = table.index.get_level_values(0)
         return table.iloc[np.argsort([place[label] for label in labels], kind="stable")]
 
-    tables = {name: gather(name) for name in ("options", "why", "steps", "plans")}
+    tables: dict[str, Any] = {name: gather(name) for name in ("options", "why", "steps", "plans")}
     return replace(rest, status=status, made_by=made_by, seconds=seconds, **tables)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from turnabout.core.answer import Ended
+from turnabout.core.arguments import as_device, as_landing, as_progress
 from turnabout.core.intake import Intake, check_people, take_in
 from turnabout.core.land import find_landing
 from turnabout.core.landing import Landing
@@ -22,7 +23,7 @@ from turnabout.core.settle import settle
 from turnabout.core.settle_plans import settle_plans
 from turnabout.errors import MethodError, ModelError, TurnaboutError
 from turnabout.schema import as_frame
-from turnabout.typing import Progress, Tensor, is_whole
+from turnabout.typing import Progress, Tensor, is_number, is_whole
 
 PROBE = 64  # people asked twice, to catch a model whose answers change between calls
 
@@ -99,8 +100,8 @@ class Method(ABC):
                 f"{name} needs actions, and the problem has none.",
                 hint="pass actions=ActionSet([...]) to Problem; ActionSet.draft(schema) drafts one to begin with.",
             )
-        self.problem_ = problem.on(device)
-        self.device_ = device
+        self.device_ = as_device(device)
+        self.problem_ = problem.on(self.device_)
         self._fit(self.problem_)
         return self
 
@@ -134,8 +135,8 @@ class Method(ABC):
         options: int = 1,
         seed: int = 0,
         time_limit: float | None = None,
-        progress: Progress | None = None,
-        landing: Landing | None = None,
+        progress: Progress | bool | None = None,
+        landing: Landing | float | None = None,
         query_limit: int | None = None,
     ) -> Recourse:
         """Recourse for every refused person of a table; never raises because there is none, nor for one person's row.
@@ -146,8 +147,9 @@ class Method(ABC):
         options : how many different options to look for, at most, for each person.
         seed : same seed, same answer.
         time_limit : seconds after which the search returns what it has.
-        progress : called with (people done, people in all) after each chunk.
-        landing : where new rows must land, beyond bare acceptance: `turnabout.landing.Probability(0.7)` and others.
+        progress : called with (people done, people in all) after each chunk; True for a bar on stderr.
+        landing : where new rows must land, beyond bare acceptance: `turnabout.landing.Probability(0.7)`, for which 0.7
+            may be written, and others.
         query_limit : rows of the original that may be asked in the search for each refused person, for models that
             are slow or cost money; people searched together share them. Compiled models are searched without asking.
         """
@@ -155,6 +157,7 @@ class Method(ABC):
         run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit)
         given = as_frame(people)
         check_people(given)
+        progress, landing = as_progress(progress), as_landing(landing)
         if landing is not None:
             return find_landing(self, given, landing, run, progress)
         intake = take_in(problem, given, self.device_)
@@ -246,7 +249,7 @@ class Method(ABC):
             raise MethodError(f"options={options!r} is not a positive whole number.", hint="ask for 1 or more.")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise MethodError(f"seed={seed!r} is not a whole number from 0 up.", hint="use seed=0.")
-        if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
+        if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
             raise MethodError(f"time_limit={time_limit!r} seconds is no time.", hint="give seconds above 0, or None.")
         if query_limit is not None and not is_whole(query_limit, 1):
             raise MethodError(

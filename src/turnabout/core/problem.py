@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.actions import ActionSet, BoundActions, BoundRule, Rule
+from turnabout.actions import Action, ActionSet, BoundActions, BoundRule, Rule
+from turnabout.core.arguments import as_cost, as_rules
 from turnabout.core.asking import Unanswered, ask_patiently
-from turnabout.costs import L1, BoundCost, Cost
+from turnabout.costs import BoundCost, Cost
 from turnabout.errors import ProblemError
 from turnabout.models import Model
 from turnabout.schema import Schema, as_frame
@@ -44,7 +45,7 @@ class Problem:
         schema: Schema,
         model: Model,
         cost: Cost | None = None,
-        rules: Iterable[Rule] = (),
+        rules: Rule | Iterable[Rule] = (),
         background: Any = None,
         labels: Any = None,
         actions: ActionSet | None = None,
@@ -63,8 +64,8 @@ class Problem:
             )
         self.schema = schema
         self.model = model
-        self.declared_cost = cost if cost is not None else L1()
-        self.declared_rules = tuple(rules)
+        self.declared_cost = as_cost(cost)
+        self.declared_rules = as_rules(rules)
         self.background = None if background is None else as_frame(background).reset_index(drop=True)
         self.labels = self._read_labels(labels)
         self.background_x = self._read_background()
@@ -87,6 +88,8 @@ class Problem:
                     "the actions were bound to another schema.", hint="pass the ActionSet itself: Problem binds it."
                 )
             actions = ActionSet(actions.actions, actions.time_unit)
+        if isinstance(actions, Action) or (isinstance(actions, (list, tuple)) and actions):
+            actions = ActionSet((actions,) if isinstance(actions, Action) else tuple(actions))
         if not isinstance(actions, ActionSet):
             raise ProblemError(
                 f"actions={actions!r} is not an ActionSet.",

@@ -201,6 +201,11 @@ class Model:
         return self._judge.cut
 
     @property
+    def rule(self) -> str:
+        """When the answer is yes: "P(approve) >= 0.5"."""
+        return self._judge.rule
+
+    @property
     def noise(self) -> float:
         """Size of the floating-point noise in the margins: 1e-12, or 1e-6 where the original computes in float32."""
         return self._judge.noise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -81,6 +81,11 @@ class Schema:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.features, Feature) or not isinstance(self.features, Iterable):
+            raise SchemaError(
+                f"a schema is made of a list of features, not of {type(self.features).__name__}.",
+                hint="write Schema([Number('income', low=0, high=100), ...]); Schema.infer(table) drafts one.",
+            )
         object.__setattr__(self, "features", tuple(self.features))
         if not self.features:
             raise SchemaError("a schema needs at least one feature.", hint="Schema.infer(table) drafts one.")
@@ -303,7 +308,7 @@ class Schema:
     def from_json(cls, text: str) -> Schema:
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise _unreadable("JSON", error) from None
         return cls.from_dict(document)
 
@@ -318,7 +323,7 @@ class Schema:
 
         try:
             document = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, AttributeError, TypeError, RecursionError) as error:
             raise _unreadable("YAML", error) from None
         return cls.from_dict(document)
 
@@ -358,14 +363,14 @@ class Schema:
 
         return draft(
             as_frame(table),
-            immutable=_names(immutable),
-            increasing=_names(increasing),
-            decreasing=_names(decreasing),
-            categorical=_names(categorical),
-            ordinal=dict(ordinal or {}),
-            ignore=_names(ignore),
-            units=dict(units or {}),
-            labels=dict(labels or {}),
+            immutable=_names("immutable", immutable),
+            increasing=_names("increasing", increasing),
+            decreasing=_names("decreasing", decreasing),
+            categorical=_names("categorical", categorical),
+            ordinal=_by_name("ordinal", ordinal),
+            ignore=_names("ignore", ignore),
+            units=_by_name("units", units),
+            labels=_by_name("labels", labels),
         )
 
     def summary(self) -> pd.DataFrame:
@@ -402,8 +407,17 @@ def _feature(entry: Any) -> Feature:
         raise SchemaError(f"feature {entry['name']!r} cannot be read: {error}.", hint="compare its fields.") from None
 
 
-def _names(names: Any) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _names(what: str, names: Any) -> tuple[str, ...]:
+    listed = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else (names,)
+    if not all(isinstance(name, str) for name in listed):
+        raise SchemaError(f"{what}={names!r} does not list columns.", hint=f"write {what}=['age', 'sex'].")
+    return listed
+
+
+def _by_name(what: str, entries: Any) -> dict[str, Any]:
+    if entries is not None and not isinstance(entries, Mapping):
+        raise SchemaError(f"{what}={entries!r} is no mapping.", hint=f"write {what}={{'column': ...}}.")
+    return dict(entries or {})
 
 
 def _unreadable(what: str, error: Exception) -> SchemaError:
