@@ -6,7 +6,7 @@ from turnabout.actions import Action, ActionSet
 from turnabout.core import GUARD, Attribution, Method, Problem, Proposal, Recourse, Status, landing
 from turnabout.errors import TurnaboutError
 from turnabout.methods import find
-from turnabout.schema import Binary, Category, Number, Ordinal, Schema
+from turnabout.schema import Binary, Category, Number, Ordinal, Passthrough, Schema
 
 __version__ = "0.1.0"
 
@@ -20,6 +20,7 @@ __all__ = [
     "Method",
     "Number",
     "Ordinal",
+    "Passthrough",
     "Problem",
     "Proposal",
     "Recourse",

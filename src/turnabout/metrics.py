@@ -22,6 +22,11 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
     that differ), and, with a background: `neighbour_distance` (mean cost to the nearest accepted background rows)
     and `inlier` (local outlier factor fitted on the accepted background rows says the plan is ordinary).
     """
+    if not isinstance(answer, Recourse) or not isinstance(problem, Problem):
+        raise ProblemError(
+            f"metrics take an answer and its problem, not {type(answer).__name__} and {type(problem).__name__}.",
+            hint="write metrics.measure(answer, problem).",
+        )
     schema = problem.schema
     people = answer.people.iloc[answer.people.index.get_indexer(answer.options.index.get_level_values("person"))]
     table = pd.DataFrame(index=answer.options.index)
@@ -30,7 +35,7 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
             ["neighbour_distance", "inlier"] if problem.background is not None else []
         )
         return pd.DataFrame(index=answer.options.index, columns=columns, dtype=float)
-    x, x_new = schema.encode(people), schema.encode(answer.options)
+    x, x_new = schema.read(people).x, schema.read(answer.options).x
     table["valid"] = problem.model.judge(schema.table(answer.options)) >= 0
     table["cost"] = problem.cost(x, x_new).numpy()
     table["changes"] = schema.changed(x, x_new).sum(1).numpy()
@@ -51,8 +56,8 @@ def measure(answer: Recourse, problem: Problem, seed: int = 0) -> pd.DataFrame:
     - cost, changes, neighbour_distance, inlier: means over first options;
     - diversity: mean pairwise share of features in which a person's options differ, over people with two or more.
     """
-    refused = answer.status[answer.status != Status.ACCEPTED]
     options = per_option(answer, problem)
+    refused = answer.status[answer.refused]
     first = options[options.index.get_level_values("option") == 0]
     samples: dict[str, np.ndarray] = {
         "found": (refused == Status.FOUND).to_numpy(dtype=float),
@@ -96,7 +101,7 @@ def _inlier(accepted: np.ndarray, x_new: np.ndarray) -> np.ndarray:
 def _diversity(answer: Recourse, problem: Problem) -> np.ndarray:
     if not len(answer.options):
         return np.zeros(0)
-    x = problem.schema.encode(answer.options)
+    x = problem.schema.read(answer.options).x
     person = answer.options.index.get_level_values("person").to_numpy()
     out = []
     for label in dict.fromkeys(person):

@@ -21,7 +21,8 @@ def answer():
     problem = ta.Problem(SCHEMA, linear((0.06, 0.0, 0.0)), rules=[Box({"income": 10})])
     people = table([50, 45, 40, 35, 30, 20], 0, index=list("abcdef"))
     answer = Raise().fit(problem).find(people)
-    assert answer.counts() == {"ACCEPTED": 2, "FOUND": 2, "NOT_FOUND": 2, "IMPOSSIBLE": 0}
+    counted = {name: n for name, n in answer.counts().items() if n}
+    assert counted == {"ACCEPTED": 2, "FOUND": 2, "NOT_FOUND": 2}
     return answer
 
 

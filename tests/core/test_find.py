@@ -134,7 +134,7 @@ def test_time_limit_is_kept(schema, people):
     answer = method.find(people, time_limit=0.5)
     assert time.monotonic() - start < 5
     late = answer.why[answer.why.reason.str.contains("time limit")]
-    assert len(late) and (answer.status[late.index] == ta.Status.NOT_FOUND).all()
+    assert len(late) and (answer.status[late.index] == ta.Status.UNFINISHED).all()
 
 
 # -- models that misbehave ------------------------------------------------------------------------------------------
@@ -144,8 +144,10 @@ def test_a_model_that_raises_from_the_start(schema, people):
     def broken(table):
         raise RuntimeError("the disk is on fire")
 
-    with pytest.raises(ModelError, match="the disk is on fire"):
-        Corners().fit(ta.Problem(schema, ta.models.wrap(broken, schema))).find(people)
+    with pytest.warns(UserWarning, match="60 of 60 people have no answer of the model"):
+        answer = Corners().fit(ta.Problem(schema, ta.models.wrap(broken, schema))).find(people)
+    assert (answer.status == ta.Status.FAILED).all()
+    assert answer.why.reason.str.contains("the disk is on fire").all()
 
 
 def test_a_model_that_raises_half_way_loses_nobody(schema, people):
@@ -172,7 +174,7 @@ def test_a_model_that_returns_nan(schema, people):
 
     answer = Corners().fit(ta.Problem(schema, ta.models.wrap(holes, schema))).find(people)
     unknown = people.index[people.income % 7 == 0]
-    assert (answer.status[unknown] == ta.Status.NOT_FOUND).all()
+    assert (answer.status[unknown] == ta.Status.FAILED).all()
     assert answer.why.loc[unknown].reason.str.contains("no number").all()
     assert (answer.options.income % 7 != 0).all() and len(answer.options)
 
@@ -203,8 +205,6 @@ def test_misuse_explains_itself(problem, people, schema):
         method.find(pd.concat([people, people]))
     with pytest.raises(SchemaError, match="no column 'income'"):
         method.find(people.drop(columns="income"))
-    with pytest.raises(SchemaError, match="'castle'"):
-        method.find(people.assign(home="castle"))
     with pytest.raises(MethodError, match="fit takes a Problem"):
         Corners().fit(schema)
 
@@ -293,6 +293,7 @@ def test_a_dear_plan_does_not_hide_a_cheap_one():
 
     class Judge:
         scale, title, rule, noise = "score", "judge", "a >= 2", 1e-12
+        encoded, like, columns = False, None, ("a",)
 
         def __call__(self, table):
             return table.a.to_numpy(dtype=float) / 10 - 0.2
@@ -314,8 +315,10 @@ def test_one_bad_row_costs_only_itself(schema, people):
     answer = Corners().fit(problem).find(people.assign(income=people.income.replace(13, 14)))
     assert set(answer.status) <= {ta.Status.ACCEPTED, ta.Status.FOUND}
     one = people.assign(income=[13, *people.income.replace(13, 14)[1:]])
-    answer = Corners().fit(problem).find(one)
-    assert answer.status["p0"] == ta.Status.NOT_FOUND and (answer.status[1:] != ta.Status.NOT_FOUND).all()
+    with pytest.warns(UserWarning, match="person 'p0'.*unlucky"):
+        answer = Corners().fit(problem).find(one)
+    assert answer.status["p0"] == ta.Status.FAILED
+    assert answer.status[1:].isin([ta.Status.ACCEPTED, ta.Status.FOUND]).all()
 
 
 class Silent(ta.Method):
@@ -350,13 +353,16 @@ def test_labels_with_gaps_are_refused(schema, problem, people):
 
 def test_no_answer_is_no_proof():
     schema = ta.Schema((ta.Number("a", low=0, high=10, step=1),))
-    for odd in (lambda t: np.where(t.a < 5, 0.1, np.nan), lambda t: (t.a >= 5).to_numpy(dtype=float) * 2):
+    for odd, status in (
+        (lambda t: np.where(t.a < 5, 0.1, np.nan), ta.Status.NOT_FOUND),
+        (lambda t: (t.a >= 5).to_numpy(dtype=float) * 2, ta.Status.FAILED),
+    ):
         answer = (
             ta.methods.LocalSearch()
             .fit(ta.Problem(schema, ta.models.wrap(odd, schema)))
             .find(pd.DataFrame({"a": [1, 2]}))
         )
-        assert (answer.status == ta.Status.NOT_FOUND).all()
+        assert (answer.status == status).all()
     words = ta.Schema((ta.Category("k", levels=(1, 2, 3)),))
     model = ta.models.wrap(lambda t: (t.k.astype(str) == "2.0").to_numpy(dtype=float), words)
     answer = ta.methods.LocalSearch().fit(ta.Problem(words, model)).find(pd.DataFrame({"k": [1.0]}))

@@ -238,8 +238,8 @@ def test_bad_parameters(make, text):
 
 def test_bad_questions(people, logistic):
     method = ta.methods.LocalSearch.small().fit(problem_of(logistic, people))
-    with pytest.raises(ta.TurnaboutError, match="is no landing"):
-        method.find(people, landing=0.7)
+    with pytest.raises(ta.TurnaboutError, match="is not a Landing"):
+        method.find(people, landing="moon")
     other = ta.Schema(SCHEMA.features[:2])
     eta = ta.models.wrap(lambda table: np.full(len(table), 0.5), other)
     with pytest.raises(ta.TurnaboutError, match="another schema"):

@@ -104,9 +104,10 @@ def disparity(answer: Recourse, groups: Any, of: Hashable | None = None, against
     second = ~inside[of] if against is None else inside[against]
     accepted = (answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
     found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
+    refusal = answer.refused.to_numpy(dtype=bool)
     everyone, refused = (
         Difference.of(Rate.among(yes[inside[of] & counted]), Rate.among(yes[second & counted]))
-        for yes, counted in ((accepted | found, np.ones_like(found)), (found, ~accepted))
+        for yes, counted in ((accepted | found, accepted | refusal), (found, refusal))
     )
     return Disparity(of, against, everyone, refused)
 

@@ -119,6 +119,8 @@ class RecourseRates:
 def recourse_rates(answer: Recourse, groups: Any = None) -> RecourseRates:
     """Shares of people with recourse: among the refused, among everyone, and by group.
 
+    People whose row could not be read, or about whom the model had no answer, are left out.
+
     The published figures count "recourse neg" as 1 where nobody is refused; here it is unknown.
 
     Parameters
@@ -128,15 +130,16 @@ def recourse_rates(answer: Recourse, groups: Any = None) -> RecourseRates:
     """
     accepted = (answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
     found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
+    refused = answer.refused.to_numpy(dtype=bool)
     by_group = {}
     for label, inside in members(groups, answer.people.index).items():
-        by_group[label] = _rates(accepted[inside], found[inside])
-    whole = _rates(accepted, found)
+        by_group[label] = _rates(accepted[inside], refused[inside], found[inside])
+    whole = _rates(accepted, refused, found)
     return RecourseRates(whole.refused, whole.everyone, by_group)
 
 
-def _rates(accepted: np.ndarray, found: np.ndarray) -> RecourseRates:
-    return RecourseRates(Rate.among(found[~accepted]), Rate.among(accepted | found))
+def _rates(accepted: np.ndarray, refused: np.ndarray, found: np.ndarray) -> RecourseRates:
+    return RecourseRates(Rate.among(found[refused]), Rate.among((accepted | found)[accepted | refused]))
 
 
 def members(groups: Any, index: pd.Index) -> dict[Hashable, np.ndarray]:

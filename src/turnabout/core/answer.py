@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import torch
@@ -14,6 +16,29 @@ from turnabout.schema import Category
 from turnabout.typing import Tensor
 
 WHY = ("reason", "best_margin", "asked", "binding", "proof")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the search of a chunk ended: by itself, or early, which is what those without an option are told."""
+
+    asked: int  # rows for each person
+    status: Status | None = None  # None where it ended by itself
+    reason: str = ""
+
+    @classmethod
+    def of(cls, run: Run, before: Run, people: int) -> Ended:
+        """What happened since `before`, a copy of the run made as the search began."""
+        asked = (run.asked - before.asked) // people
+        if failed := run.failed - before.failed:
+            rows = run.asked - before.asked
+            return cls(asked, Status.FAILED, f"the model failed on {failed} of {rows} rows asked: {run.failure}")
+        if run.late:
+            late = "the time limit passed before an accepted row was found; allow more time."
+            return cls(asked, Status.UNFINISHED, late)
+        if run.skipped > before.skipped:
+            return cls(asked, Status.UNFINISHED, "the query limit was reached before an accepted row was found.")
+        return cls(asked)
 
 
 class Draft:
@@ -29,13 +54,9 @@ class Draft:
         self.steps: list[pd.DataFrame] = []
         self.why: dict[int, tuple[str, float, int, str, str]] = {}
 
-    def set_aside(self, margin: np.ndarray) -> None:
-        """Accepted people are left alone; those for whom the model has no number are told so."""
-        self.status[margin >= 0] = Status.ACCEPTED
-        lost = np.flatnonzero(np.isnan(margin))
-        self.not_found(lost, "the model gives no number for this person's own row.")
-
-    def not_found(self, rows: np.ndarray, reason: str) -> None:
+    def without(self, rows: np.ndarray, status: Status, reason: str) -> None:
+        """Enter people who have no option, and why."""
+        self.status[rows] = status
         for row in rows:
             self.why[int(row)] = (reason, np.nan, 0, "", "")
 
@@ -44,8 +65,21 @@ class Draft:
         for row in rows:
             self.why[int(row)] = ("no allowed row is accepted.", np.nan, 0, "", proof)
 
-    def add(self, rows: np.ndarray, x: Tensor, settled: Settled, proposal: Proposal, run: Run, asked: int) -> None:
+    def add(self, rows: np.ndarray, x: Tensor, settled: Settled, proposal: Proposal, ended: Ended) -> None:
         """Enter one chunk: rows are places in the table, x (n, d) their encoded selves."""
+        found = self.enter(rows, settled)
+        proved = np.zeros(len(rows), dtype=bool)
+        if proposal.impossible is not None:
+            proved = proposal.impossible.cpu().numpy() & ~found
+        for i in np.flatnonzero(proved):
+            self.impossible(rows[[i]], proposal.proof.get(int(i), "shown by the method."))
+        short = np.flatnonzero(~found & ~proved)
+        if len(short):
+            nothing = self._nothing(proposal)
+            self._explain(rows, short, x, settled, ended, nothing)
+
+    def enter(self, rows: np.ndarray, settled: Settled) -> np.ndarray:
+        """Enter the options of one chunk; (n,) True for people who have one."""
         found = np.zeros(len(rows), dtype=bool)
         entered = sum(map(len, self.options))
         for part, steps in zip(settled.plans, settled.steps, strict=True):
@@ -57,15 +91,9 @@ class Draft:
             self.options.append(part)
             self.owner.append(rows[owner])
         self.status[rows[found]] = Status.FOUND
-        proved = np.zeros(len(rows), dtype=bool)
-        if proposal.impossible is not None:
-            proved = proposal.impossible.cpu().numpy() & ~found
-        for i in np.flatnonzero(proved):
-            self.impossible(rows[[i]], proposal.proof.get(int(i), "shown by the method."))
-        short = np.flatnonzero(~found & ~proved)
-        if len(short):
-            nothing = self._nothing(proposal)
-            self._explain(rows, short, x, settled, run, asked, nothing)
+        for row in rows[found]:
+            self.why.pop(int(row), None)  # of an earlier, less complete search
+        return found
 
     def _nothing(self, proposal: Proposal) -> str:
         """What to say when not one allowed row was proposed."""
@@ -76,21 +104,23 @@ class Draft:
         return "the search proposed no row."
 
     def _explain(
-        self, rows: np.ndarray, short: np.ndarray, x: Tensor, settled: Settled, run: Run, asked: int, nothing: str
+        self, rows: np.ndarray, short: np.ndarray, x: Tensor, settled: Settled, ended: Ended, nothing: str
     ) -> None:
         index = torch.as_tensor(short, device=x.device)
         binding = self._binding(x[index], settled.best[index])
         margins = settled.best_margin[index].cpu().numpy()
         for i, margin, binds in zip(short, margins, binding, strict=True):
-            if run.expired:
-                reason = "the time limit passed before an accepted row was found; allow more time."
+            status = Status.NOT_FOUND
+            if ended.status is not None:
+                status, reason = ended.status, ended.reason
             elif not np.isfinite(margin):
                 reason = nothing
             elif margin >= 0:
                 reason = "rows were accepted only on the very boundary, or not as printed; use finer steps."
             else:
                 reason = f"the best allowed row found is refused by {-margin:.4g}; see what binds."
-            self.why[int(rows[i])] = (reason, float(margin) if np.isfinite(margin) else np.nan, asked, binds, "")
+            self.status[rows[i]] = status
+            self.why[int(rows[i])] = (reason, float(margin) if np.isfinite(margin) else np.nan, ended.asked, binds, "")
 
     def _binding(self, x: Tensor, best: Tensor) -> list[str]:
         """What holds the best row back: features at their limit, features that may not change, rules broken."""
@@ -130,7 +160,7 @@ class Draft:
         given = given.loc[:, ~given.columns.duplicated()].copy()
         options, position = self._options(ranked)
         steps, plans = self._steps(options.index, position), self._plans(options.index, position)
-        return Recourse(given, options, status, why, made_by, seconds, steps, plans)
+        return Recourse(given, options, status, why, made_by, seconds, steps, plans, self.problem.model.rule)
 
     def _plans(self, index: pd.Index, position: np.ndarray) -> pd.DataFrame:
         """The plans in the order of their options; position says where the option entered as i-th stands now."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from turnabout.core.answer import Draft
-from turnabout.core.landing import Landing, levels
+from turnabout.core.intake import take_in
+from turnabout.core.landing import Calibration, Landing, levels
 from turnabout.core.problem import Problem
-from turnabout.core.result import Recourse
+from turnabout.core.result import Recourse, Status
 from turnabout.core.run import Run
 from turnabout.errors import MethodError
 from turnabout.models import Model
@@ -39,19 +40,18 @@ def find_landing(
     """
     problem = method.problem_
     _check(problem, landing)
-    table = problem.schema.table(people)
-    margin = problem.judge(table)
-    draft = Draft(problem, table)
-    draft.set_aside(margin)
-    refused = np.flatnonzero(margin < 0)
-    targets = landing.targets(landing.chances(problem.model, table.iloc[refused], margin[refused]))
+    intake = take_in(problem, people, method.device_)
+    draft = intake.draft
+    mine = intake.margin < 0
+    refused = intake.place[mine]
+    targets = landing.targets(landing.chances(problem.model, intake.table[mine], intake.margin[mine]))
     unknown = ~np.isfinite(targets)
-    draft.not_found(refused[unknown], "eta gives no P(good) for this person's own row.")
-    search = _Search(method, people, landing, run, draft, progress, len(table) - int((~unknown).sum()))
+    draft.without(refused[unknown], Status.FAILED, "eta gives no P(good) for this person's own row.")
+    search = _Search(method, people, landing, run, draft, progress, len(people) - int((~unknown).sum()))
     if search.can_ask_eta:
         search.by_level(refused[~unknown], levels(targets[~unknown]))
     else:
-        search.by_rungs(refused[~unknown], targets[~unknown], margin)
+        search.by_rungs(refused[~unknown], targets[~unknown], intake.margin)
     rest = draft.wrap(people, repr(method), 0.0, method.ranked)
     return _join(rest, search.parts, f"{method!r}, landing={landing!r}", run.seconds)
 
@@ -87,9 +87,10 @@ class _Search:
             rows = refused[targets == target]
             demanding = self.landing.demanding(self.problem.model, float(target))
             if demanding is None:
-                self._give_up(rows, f"nobody is known to land where P(good) >= {target:.6g}, which is asked of her.")
-            elif self.run.expired:
-                self._give_up(rows, LATE)
+                reason = f"nobody is known to land where P(good) >= {target:.6g}, which is asked of this person."
+                self._give_up(rows, Status.NOT_FOUND, reason)
+            elif self.run.late:
+                self._give_up(rows, Status.UNFINISHED, LATE)
             else:
                 part = self._find(demanding, rows)
                 self.parts.append(_asked_by(self.problem, part, f"asked: P(good) >= {target:.6g} at the new row"))
@@ -98,7 +99,7 @@ class _Search:
     def by_rungs(self, refused: np.ndarray, targets: np.ndarray, margin: np.ndarray) -> None:
         """One search for each rung of a ladder of margins, for those whom no lower rung brought high enough."""
         for rung in self._rungs(margin):
-            if not len(refused) or self.run.expired:
+            if not len(refused) or self.run.late:
                 break
             part = self._find(self.problem.model.shifted(rung), refused)
             options = self.problem.schema.table(part.options)
@@ -113,7 +114,10 @@ class _Search:
             if not len(options):  # nobody can go this far, so nobody can go further
                 break
         reason = f"no option was found that lands where asked: {self.landing.words}."
-        self._give_up(refused, LATE if self.run.expired else reason)
+        if self.run.late:
+            self._give_up(refused, Status.UNFINISHED, LATE)
+        else:
+            self._give_up(refused, Status.NOT_FOUND, reason)
 
     def _rungs(self, margin: np.ndarray) -> np.ndarray:
         """Margins from 0 up to those of the surest people there are, then some times as much."""
@@ -125,10 +129,16 @@ class _Search:
     def _find(self, demanding: Model, rows: np.ndarray) -> Recourse:
         left = None if self.run.time_limit is None else max(1e-3, self.run.time_limit - self.run.seconds)
         worker = self.method.clone().fit(self.problem.decided_by(demanding), self.method.device_)
-        return worker.find(self.people.iloc[rows], options=self.run.options, seed=self.run.seed, time_limit=left)
+        return worker.find(
+            self.people.iloc[rows],
+            options=self.run.options,
+            seed=self.run.seed,
+            time_limit=left,
+            query_limit=self.run.query_limit,
+        )
 
-    def _give_up(self, rows: np.ndarray, reason: str) -> None:
-        self.draft.not_found(rows, reason)
+    def _give_up(self, rows: np.ndarray, status: Status, reason: str) -> None:
+        self.draft.without(rows, status, reason)
         self._tell(len(rows))
 
     def _tell(self, more: int) -> None:
@@ -138,9 +148,10 @@ class _Search:
 
 
 def _check(problem: Problem, landing: Landing) -> None:
-    if not isinstance(landing, Landing):
+    if landing.eta is not None and not isinstance(landing.eta, (Model, Calibration)):
         raise MethodError(
-            f"landing={landing!r} is no landing.", hint="use turnabout.landing.Probability(0.7), Mirror() or Profit()."
+            f"eta={landing.eta!r} is no wrapped model of the outcome.",
+            hint="write eta=models.wrap(classifier, schema), or eta=landing.Calibration.of(model, people, outcomes).",
         )
     if (asked := landing.asked) is not None and asked.schema != problem.schema:
         raise MethodError("eta was wrapped with another schema.", hint="wrap it with the problem's schema.")
@@ -208,5 +219,5 @@ def _join(rest: Recourse, parts: list[Recourse], made_by: str, seconds: float) -
         labels = table.index.get_level_values(0)
         return table.iloc[np.argsort([place[label] for label in labels], kind="stable")]
 
-    tables = {name: gather(name) for name in ("options", "why", "steps", "plans")}
+    tables: dict[str, Any] = {name: gather(name) for name in ("options", "why", "steps", "plans")}
     return replace(rest, status=status, made_by=made_by, seconds=seconds, **tables)

@@ -9,20 +9,21 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
-import pandas as pd
 import torch
 
-from turnabout.core.answer import Draft
+from turnabout.core.answer import Ended
+from turnabout.core.arguments import as_device, as_landing, as_progress
+from turnabout.core.intake import Intake, check_people, take_in
 from turnabout.core.land import find_landing
 from turnabout.core.landing import Landing
 from turnabout.core.problem import Problem
-from turnabout.core.result import Proposal, Recourse
+from turnabout.core.result import Proposal, Recourse, Status
 from turnabout.core.run import Run
 from turnabout.core.settle import settle
 from turnabout.core.settle_plans import settle_plans
 from turnabout.errors import MethodError, ModelError, TurnaboutError
 from turnabout.schema import as_frame
-from turnabout.typing import Progress, Tensor
+from turnabout.typing import Progress, Tensor, is_number, is_whole
 
 PROBE = 64  # people asked twice, to catch a model whose answers change between calls
 
@@ -99,8 +100,8 @@ class Method(ABC):
                 f"{name} needs actions, and the problem has none.",
                 hint="pass actions=ActionSet([...]) to Problem; ActionSet.draft(schema) drafts one to begin with.",
             )
-        self.problem_ = problem.on(device)
-        self.device_ = device
+        self.device_ = as_device(device)
+        self.problem_ = problem.on(self.device_)
         self._fit(self.problem_)
         return self
 
@@ -112,9 +113,18 @@ class Method(ABC):
         """x (n, d), all refused -> proposals (n, k, d). Stops early when `self.run.expired`."""
 
     def ask(self, x: Tensor) -> Tensor:
-        """(..., d) -> (...): margins without gradients, counted."""
-        self.run.asked += x[..., 0].numel()
-        return self.problem_.margin(x)
+        """(..., d) -> (...): margins without gradients, counted; -inf for rows that may not be asked any more."""
+        rows, run = x[..., 0].numel(), self.run
+        granted = rows if self.problem_.model.compiled else run.spend(rows)
+        run.asked += granted
+        margin, unanswered = self.problem_.ask(x.reshape(-1, x.shape[-1])[:granted])
+        if unanswered.rows:
+            run.failed, run.failure = run.failed + len(unanswered), unanswered.last.message
+            if granted > 1:
+                unanswered.check(margin)
+        if granted < rows:
+            margin = torch.cat([margin, margin.new_full((rows - granted,), -torch.inf)])
+        return margin.reshape(x.shape[:-1])
 
     # -- the people -------------------------------------------------------------------------------------------
 
@@ -125,10 +135,11 @@ class Method(ABC):
         options: int = 1,
         seed: int = 0,
         time_limit: float | None = None,
-        progress: Progress | None = None,
-        landing: Landing | None = None,
+        progress: Progress | bool | None = None,
+        landing: Landing | float | None = None,
+        query_limit: int | None = None,
     ) -> Recourse:
-        """Recourse for every refused person of a table; never raises because there is none.
+        """Recourse for every refused person of a table; never raises because there is none, nor for one person's row.
 
         Parameters
         ----------
@@ -136,59 +147,61 @@ class Method(ABC):
         options : how many different options to look for, at most, for each person.
         seed : same seed, same answer.
         time_limit : seconds after which the search returns what it has.
-        progress : called with (people done, people in all) after each chunk.
-        landing : where new rows must land, beyond bare acceptance: `turnabout.landing.Probability(0.7)` and others.
+        progress : called with (people done, people in all) after each chunk; True for a bar on stderr.
+        landing : where new rows must land, beyond bare acceptance: `turnabout.landing.Probability(0.7)`, for which 0.7
+            may be written, and others.
+        query_limit : rows of the original that may be asked in the search for each refused person, for models that
+            are slow or cost money; people searched together share them. Compiled models are searched without asking.
         """
-        problem = self._check(options, seed, time_limit)
+        problem = self._check(options, seed, time_limit, query_limit)
+        run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit)
         given = as_frame(people)
-        odd_label = given.index.dtype == object and any(isinstance(label, tuple) for label in given.index)
-        if isinstance(given.index, pd.MultiIndex) or odd_label or given.index.hasnans:
-            raise MethodError(
-                "people have an index of several levels, or with gaps.", hint="people.reset_index() first."
-            )
-        if not given.index.is_unique:
-            twice = given.index[given.index.duplicated()][0]
-            raise MethodError(f"two people share the index label {twice!r}.", hint="people.reset_index(drop=True)")
+        check_people(given)
+        progress, landing = as_progress(progress), as_landing(landing)
         if landing is not None:
-            return find_landing(self, given, landing, Run(options=options, seed=seed, time_limit=time_limit), progress)
-        run = Run(options=options, seed=seed, time_limit=time_limit)
-        table, x = problem.schema.table(given), problem.schema.encode(given).to(self.device_)
-        problem.schema.warn_outside(x)
-        draft = Draft(problem, table)
-        margin = problem.judge(table)
-        self._probe(table, margin)
-        draft.set_aside(margin)
-        refused = np.flatnonzero(margin < 0)
-        # a canonical order: floating-point results may depend on a row's place in a batch, answers must not
-        refused = refused[np.lexsort(x[refused].cpu().numpy().T)]
-        done = len(table) - len(refused)
+            return find_landing(self, given, landing, run, progress)
+        intake = take_in(problem, given, self.device_)
+        problem.schema.warn_outside(intake.x)
+        self._probe(intake)
+        done = len(given) - int((intake.margin < 0).sum())
         if progress is not None:
-            progress(done, len(table))
-        for start in range(0, len(refused), self.chunk):
-            rows = refused[start : start + self.chunk]
-            self._answer_chunk(draft, rows, table.iloc[rows], x[rows], margin[rows], run)
-            done += len(rows)
-            if progress is not None:
-                progress(done, len(table))
-        return draft.wrap(given, repr(self), run.seconds, self.ranked)
+            progress(done, len(given))
+        for group in intake.groups():
+            worker = self._for(group.problem)
+            complete = group.complete and worker.problem_.model is group.problem.model
+            for start in range(0, len(group.rows), self.chunk):
+                rows = group.rows[start : start + self.chunk]
+                worker._answer_chunk(intake, rows, run, complete)
+                done = min(done + len(rows), len(given))
+                if progress is not None:
+                    progress(done, len(given))
+        return intake.draft.wrap(given, repr(self), run.seconds, self.ranked)
 
-    def _answer_chunk(
-        self, draft: Draft, rows: np.ndarray, table: pd.DataFrame, x: Tensor, margin: np.ndarray, run: Run
-    ) -> None:
-        problem = draft.problem
+    def _for(self, problem: Problem) -> Self:
+        """This method for the same question put to another decision maker; itself if it cannot search with that one."""
+        if problem is self.problem_ or (self.requires is not None and not isinstance(problem.model, self.requires)):
+            return self
+        return self.clone().fit(problem, self.device_)
+
+    def _answer_chunk(self, intake: Intake, rows: np.ndarray, run: Run, complete: bool) -> None:
+        """Search, settle and enter some people; `complete` says whether their encoded rows tell all of them."""
+        problem, draft = self.problem_, intake.draft
+        x = intake.x[torch.as_tensor(rows, device=intake.x.device)]
         lo, hi = problem.bounds(x)
         movable = (hi > lo).any(1).cpu().numpy()
-        draft.impossible(rows[~movable], "none of this person's features may change, and her own row is refused.")
-        rows, table, margin = rows[movable], table.iloc[movable], margin[movable]
-        x = x[torch.as_tensor(movable, device=x.device)]
+        stuck = "none of this person's features may change, and their own row is refused."
+        draft.impossible(intake.place[rows[~movable]], stuck)
+        rows, x = rows[movable], x[torch.as_tensor(movable, device=x.device)]
         if not len(rows):
             return
-        if run.expired:
-            draft.not_found(rows, "the time limit passed before this person was searched.")
+        if run.late:
+            late = "the time limit passed before this person was searched."
+            draft.without(intake.place[rows], Status.UNFINISHED, late)
             return
+        table, margin = intake.table.iloc[rows], intake.margin[rows]
         worker = copy.copy(self)  # so that a fitted method may serve several calls at once
-        worker.run = run
-        asked = run.asked
+        worker.run, before = run, copy.copy(run)
+        run.allow(len(rows))
         try:
             proposal = worker._search(x)
             if proposal.plans is not None:
@@ -196,21 +209,38 @@ class Method(ABC):
             else:
                 settled = settle(problem, table, x, proposal, run.options, self.ranked, worker.ask, lambda: run.expired)
         except ModelError as error:
-            warnings.warn(
-                f"the model failed during a search, {len(rows)} people have no answer: {error.message}", stacklevel=3
-            )
-            draft.not_found(rows, f"the model failed during the search: {error.message}")
+            self._give_up(intake, rows, run, complete, error)
             return
-        if proposal.impossible is not None:
+        ended = Ended.of(run, before, len(rows))
+        if ended.status is Status.FAILED and len(rows) > 1:  # on whose rows? those without an option are searched alone
+            for i in np.flatnonzero(~draft.enter(intake.place[rows], settled)):
+                self._answer_chunk(intake, rows[[i]], run, complete)
+            return
+        asked_all = complete and (run.failed, run.skipped) == (before.failed, before.skipped)
+        if proposal.impossible is not None and asked_all:
             claimed = proposal.impossible.nonzero().squeeze(1).cpu()
             if len(claimed):
                 sound = problem.reads_back(
                     table.iloc[claimed.numpy()], x[claimed.to(x.device)], margin[claimed.numpy()]
                 )
                 proposal.impossible[claimed] = torch.as_tensor(sound, device=proposal.impossible.device)
-        draft.add(rows, x, settled, proposal, run, (run.asked - asked) // len(rows))
+        else:
+            proposal.impossible = None  # what was not asked proves nothing
+        draft.add(intake.place[rows], x, settled, proposal, ended)
 
-    def _check(self, options: int, seed: int, time_limit: float | None) -> Problem:
+    def _give_up(self, intake: Intake, rows: np.ndarray, run: Run, complete: bool, error: ModelError) -> None:
+        """The model failed during a search: try fewer people at a time, unless it does not answer at all any more."""
+        if len(rows) > 1 and not intake.problem.ask_original(intake.table.iloc[rows[:1]])[1].is_down:
+            for half in np.array_split(rows, 2):
+                self._answer_chunk(intake, half, run, complete)
+            return
+        warnings.warn(
+            f"the model failed during a search, {len(rows)} people have no answer: {error.message}", stacklevel=4
+        )
+        reason = f"the model failed during the search: {error.message}"
+        intake.draft.without(intake.place[rows], Status.FAILED, reason)
+
+    def _check(self, options: int, seed: int, time_limit: float | None, query_limit: int | None) -> Problem:
         if not hasattr(self, "problem_"):
             raise MethodError(
                 f"{type(self).__name__} has not seen a problem yet.", hint="call fit(problem) before find(people)."
@@ -219,18 +249,20 @@ class Method(ABC):
             raise MethodError(f"options={options!r} is not a positive whole number.", hint="ask for 1 or more.")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise MethodError(f"seed={seed!r} is not a whole number from 0 up.", hint="use seed=0.")
-        if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
+        if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
             raise MethodError(f"time_limit={time_limit!r} seconds is no time.", hint="give seconds above 0, or None.")
+        if query_limit is not None and not is_whole(query_limit, 1):
+            raise MethodError(
+                f"query_limit={query_limit!r} is not a positive whole number of rows.", hint="give 1 or more, or None."
+            )
         return self.problem_
 
-    def _probe(self, table: pd.DataFrame, margin: np.ndarray) -> None:
+    def _probe(self, intake: Intake) -> None:
         """Ask some people again: a model that changes its mind cannot be promised anything of."""
-        few = table.iloc[:PROBE]
-        if not len(few):
-            return
-        again = self.problem_.judge(few)
-        first = margin[: len(few)]
-        apart = ~np.isclose(first, again, rtol=1e-4, atol=1e-6, equal_nan=True)
+        few = intake.table.iloc[:PROBE]
+        again, _ = self.problem_.ask_original(few)
+        first = intake.margin[: len(few)]
+        apart = ~np.isclose(first, again, rtol=1e-4, atol=1e-6) & ~np.isnan(first) & ~np.isnan(again)
         if apart.any():
             i = int(apart.argmax())
             raise ModelError(

@@ -110,4 +110,4 @@ def read_plans(problem: Problem, answer: Recourse) -> Told:
             words[k, t] = a
             r[k, t] = actions.read_step(a, before, after, json.loads(row["parameters"]))
             before = after
-    return Told(index, problem.schema.encode(own), words, r)
+    return Told(index, problem.schema.read(own).x, words, r)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.actions import ActionSet, BoundActions, BoundRule, Rule
-from turnabout.costs import L1, BoundCost, Cost
-from turnabout.errors import ModelError, ProblemError
+from turnabout.actions import Action, ActionSet, BoundActions, BoundRule, Rule
+from turnabout.core.arguments import as_cost, as_rules
+from turnabout.core.asking import Unanswered, ask_patiently
+from turnabout.costs import BoundCost, Cost
+from turnabout.errors import ProblemError
 from turnabout.models import Model
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Tensor
@@ -21,29 +24,6 @@ from turnabout.typing import Tensor
 RESERVED = ("person", "option", "cost", "margin")  # columns of an answer
 SLICE = 1 << 18  # rows asked of the model in one call
 RULE_ROUNDS = 4
-FAILURES = (32, 1024)  # single rows on which a model may fail before it is given up: a sixteenth, within these
-
-
-def ask_patiently(ask: Callable[[int, int], None], start: int, stop: int) -> None:
-    """Ask about rows start to stop; where the model fails, about each half, so that one bad row costs only itself.
-
-    Raises the last ModelError when no row could be answered, or too many could not.
-    """
-    parts, answered, failed = [(start, stop)] if stop > start else [], 0, 0
-    least, most = FAILURES
-    bearable = max(least, min((stop - start) // 16, most))
-    while parts:
-        a, b = parts.pop()
-        try:
-            ask(a, b)
-            answered += b - a
-        except ModelError:
-            failed += b - a == 1
-            if failed > bearable or (b - a == 1 and not answered and not parts):
-                raise
-            if b - a > 1:
-                middle = (a + b) // 2
-                parts += [(middle, b), (a, middle)]
 
 
 class Problem:
@@ -65,7 +45,7 @@ class Problem:
         schema: Schema,
         model: Model,
         cost: Cost | None = None,
-        rules: Iterable[Rule] = (),
+        rules: Rule | Iterable[Rule] = (),
         background: Any = None,
         labels: Any = None,
         actions: ActionSet | None = None,
@@ -84,11 +64,11 @@ class Problem:
             )
         self.schema = schema
         self.model = model
-        self.declared_cost = cost if cost is not None else L1()
-        self.declared_rules = tuple(rules)
+        self.declared_cost = as_cost(cost)
+        self.declared_rules = as_rules(rules)
         self.background = None if background is None else as_frame(background).reset_index(drop=True)
-        self.background_x = None if self.background is None else schema.encode(self.background)
         self.labels = self._read_labels(labels)
+        self.background_x = self._read_background()
         self.cost: BoundCost = self.declared_cost.bind(schema, self.background_x)
         self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in self.declared_rules)
         self.declared_actions, self.actions = self._read_actions(actions)
@@ -108,12 +88,36 @@ class Problem:
                     "the actions were bound to another schema.", hint="pass the ActionSet itself: Problem binds it."
                 )
             actions = ActionSet(actions.actions, actions.time_unit)
+        if isinstance(actions, Action) or (isinstance(actions, (list, tuple)) and actions):
+            actions = ActionSet((actions,) if isinstance(actions, Action) else tuple(actions))
         if not isinstance(actions, ActionSet):
             raise ProblemError(
                 f"actions={actions!r} is not an ActionSet.",
                 hint="write actions=ActionSet([Action(...), ...]); ActionSet.draft(schema) drafts one.",
             )
         return actions, actions.bind(self.schema)
+
+    def _read_background(self) -> Tensor | None:
+        """The background encoded; its rows that cannot be read are left out, and their labels."""
+        if self.background is None:
+            return None
+        reading = self.schema.read(self.background)
+        lost = reading.lost | reading.unreadable.any(1)
+        if lost.any():
+            complaint = reading.complaint(int(lost.argmax()))
+            if lost.all():
+                raise ProblemError(
+                    f"none of the {len(lost)} background rows can be read: {complaint.message}", hint=complaint.hint
+                )
+            warnings.warn(
+                f"{int(lost.sum())} of {len(lost)} background rows cannot be read and are left out: "
+                f"{complaint.message}",
+                stacklevel=4,
+            )
+            kept = np.flatnonzero(~lost)
+            self.background = reading.readable(self.background, kept)
+            self.labels = None if self.labels is None else self.labels[torch.as_tensor(kept)]
+        return reading.x[torch.as_tensor(~lost)]
 
     def _read_labels(self, labels: Any) -> Tensor | None:
         if labels is None:
@@ -159,27 +163,43 @@ class Problem:
         return None if self.background_x is None else self.margin(self.background_x)
 
     def margin(self, x: Tensor) -> Tensor:
-        """(..., d) -> (...): the model's margin without gradients, -inf where it has none."""
+        """(..., d) -> (...): the model's margin without gradients, -inf where it has none.
+
+        Raises if the model answers nothing at all.
+        """
+        margin, unanswered = self.ask(x)
+        return unanswered.check(margin)
+
+    def ask(self, x: Tensor) -> tuple[Tensor, Unanswered]:
+        """As `margin`, and the rows, of x flattened, on which the model failed."""
         flat = x.reshape(-1, x.shape[-1])
         out = torch.full_like(flat[:, 0], torch.nan)
+        lost = Unanswered()
 
         def ask(start: int, stop: int) -> None:
             with torch.no_grad():
                 out[start:stop] = self.model.margin(flat[start:stop]).to(out.dtype)
 
         for start in range(0, len(flat), SLICE):
-            ask_patiently(ask, start, min(start + SLICE, len(flat)))
-        return torch.nan_to_num(out, nan=-torch.inf, neginf=-torch.inf, posinf=torch.inf).reshape(x.shape[:-1])
+            part = ask_patiently(ask, start, min(start + SLICE, len(flat)))
+            lost.rows.update(part.rows)
+            lost.answered += part.answered
+        margin = torch.nan_to_num(out, nan=-torch.inf, neginf=-torch.inf, posinf=torch.inf)
+        return margin.reshape(x.shape[:-1]), lost
 
     def judge(self, table: pd.DataFrame) -> np.ndarray:
-        """(n,) the original's margins of raw rows; NaN for rows on which it fails while it answers others."""
+        """(n,) the original's margins of raw rows; NaN for rows on which it fails. Raises if it answers none."""
+        margin, unanswered = self.ask_original(table)
+        return unanswered.check(margin)
+
+    def ask_original(self, table: pd.DataFrame) -> tuple[np.ndarray, Unanswered]:
+        """As `judge`, and the rows on which the original failed."""
         out = np.full(len(table), np.nan)
 
         def ask(start: int, stop: int) -> None:
             out[start:stop] = self.model.judge(table.iloc[start:stop])
 
-        ask_patiently(ask, 0, len(table))
-        return out
+        return out, ask_patiently(ask, 0, len(table))
 
     def reads_back(self, people: pd.DataFrame, x: Tensor, margin: np.ndarray) -> np.ndarray:
         """(n,) whether a search sees these people as the original does: only then can it prove anything of them.

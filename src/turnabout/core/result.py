@@ -49,8 +49,11 @@ class Status(StrEnum):
 
     ACCEPTED = "ACCEPTED"  # the model already says yes
     FOUND = "FOUND"  # at least one option, verified as printed
-    NOT_FOUND = "NOT_FOUND"  # none found; `why` says how near the search came
+    NOT_FOUND = "NOT_FOUND"  # searched, and none found; `why` says how near the search came
     IMPOSSIBLE = "IMPOSSIBLE"  # there is none, with a proof
+    UNFINISHED = "UNFINISHED"  # the time or the queries allowed ended before the search did
+    UNREADABLE = "UNREADABLE"  # the person's row does not fit the schema; `why` names the cell
+    FAILED = "FAILED"  # the model gave no answer for this person; `why` says what it said instead
 
 
 @dataclass
@@ -101,6 +104,7 @@ class Recourse:
     plans : of answers with plans. Index (person, option): how many steps, their cost and duration together, a cost
         that no plan of the person undercuts and the share by which this one lies above it, and the error of each
         step that it withstands. The last three are <NA> where nothing was proved.
+    yes : what counts as a yes of the model: "P(approve) >= 0.5".
     """
 
     people: pd.DataFrame
@@ -111,6 +115,7 @@ class Recourse:
     seconds: float
     steps: pd.DataFrame = field(default_factory=empty_steps)
     plans: pd.DataFrame = field(default_factory=empty_plans)
+    yes: str = ""
 
     def __len__(self) -> int:
         return len(self.people)
@@ -126,7 +131,8 @@ class Recourse:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {name}" for name, n in self.counts().items() if n)
-        return f"Recourse({len(self)} people: {counts or 'nobody'}; {len(self.options)} options; {self.made_by})"
+        yes = f"; yes when {self.yes}" if self.yes else ""
+        return f"Recourse({len(self)} people: {counts or 'nobody'}; {len(self.options)} options; {self.made_by}{yes})"
 
     @property
     def features(self) -> list[str]:
@@ -138,6 +144,12 @@ class Recourse:
         """A hash of everything but the time it took."""
         document = self.to_dict() | {"seconds": 0.0}
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def refused(self) -> pd.Series:
+        """True for people whom the model is known to refuse: not for those it accepts or has no answer about."""
+        unknown = (Status.ACCEPTED, Status.UNREADABLE, Status.FAILED)
+        return ~self.status.isin(unknown).astype(bool)
 
     def counts(self) -> dict[str, int]:
         """How many people have each status."""
@@ -164,8 +176,12 @@ class Recourse:
         return table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
 
     def of(self, person: Any) -> pd.DataFrame:
-        """One person's options beside her own row, features down, only where something changes."""
-        if person not in self.people.index:
+        """One person's options beside their own row, features down, only where something changes."""
+        try:
+            known = person in self.people.index
+        except TypeError:  # a list, say
+            known = False
+        if not known:
             raise TurnaboutError(f"there is no person {person!r} in this answer.", hint="use a label of people.index.")
         place = self.people.index.get_loc(person)
         columns: dict[str, Any] = {"now": self.people[self.features].iloc[place]}
@@ -237,6 +253,7 @@ class Recourse:
         document = {
             "turnabout_recourse": VERSION,
             "made_by": self.made_by,
+            "yes": self.yes,
             "seconds": self.seconds,
             "people": frame_to_json(self.people),
             "options": frame_to_json(self.options),
@@ -266,7 +283,8 @@ class Recourse:
             raise torn(f"it has {len(document['status'])} statuses for {len(people)} people")
         status = pd.Series([Status(s) for s in document["status"]], index=people.index, dtype=object, name="status")
         plans = {name: frame_from_json(document[name], name) for name in ("steps", "plans") if name in document}
-        answer = cls(people, options, status, why, document["made_by"], document["seconds"], **plans)
+        yes = document.get("yes", "")
+        answer = cls(people, options, status, why, document["made_by"], document["seconds"], **plans, yes=yes)
         check_answer(answer)
         return answer
 

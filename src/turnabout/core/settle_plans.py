@@ -138,14 +138,14 @@ def _travel(problem: Problem, people: pd.DataFrame, x: Tensor, plans: Plans, tur
     for t in range(1, words.shape[1] + 1):
         printed = schema.write(mine, own, done.states[:, t])
         rows.append(printed)
-        read_back = schema.encode(printed).to(x.device)
+        read_back = schema.read(printed).x.to(x.device)
         good &= ~schema.breaches(mine, printed).any(1)
         good &= ((read_back - done.states[:, t]).abs() <= NEAR).all(1).cpu().numpy()
         good &= (problem.violation(own, read_back) <= 0).cpu().numpy()
     for t in range(1, words.shape[1]):
         between = good & (t < length)
         if between.any():
-            margin[between, t - 1] = problem.judge(rows[t][between])
+            margin[between, t - 1], _ = problem.ask_original(rows[t][between])
     return torch.as_tensor(good, device=x.device), _Journey(done, rows, margin)
 
 

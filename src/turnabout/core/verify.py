@@ -40,8 +40,8 @@ def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor, cos
     form that methods search with, that form agrees.
     """
     rows = problem.schema.write(people, x, x_new)
-    read_back = problem.schema.encode(rows).to(x.device)
-    margin = problem.judge(rows)
+    read_back = problem.schema.read(rows).x.to(x.device)
+    margin, _ = problem.ask_original(rows)
     good = margin >= clearance(problem)  # False for NaN
     good &= ~problem.schema.breaches(people, rows).any(1)
     good &= (problem.violation(x, read_back) <= 0).cpu().numpy()

@@ -7,6 +7,7 @@ from typing import Any
 
 from turnabout.actions import Rule
 from turnabout.core import Method, Problem, Recourse
+from turnabout.core.arguments import instance_of
 from turnabout.core.landing import Landing
 from turnabout.costs import Cost
 from turnabout.errors import MethodError
@@ -28,6 +29,22 @@ def choose(problem: Problem) -> Method:
     return LocalSearch().fit(problem)
 
 
+def as_method(method: Any) -> Method:
+    """A method from a method, its class or its name, which may be spelled growing-spheres."""
+    from turnabout.methods import ALL
+
+    if isinstance(method, str):
+        wanted = method.lower().replace("-", "").replace("_", "")
+        named = [cls for cls in ALL if cls.__name__.lower() == wanted]
+        if not named:
+            raise MethodError(
+                f"there is no method {method!r}.", hint=f"there are {', '.join(cls.__name__ for cls in ALL)}."
+            )
+        method = named[0]
+    made: Method = instance_of(method, Method, "method", MethodError, "method=methods.Wachter(lam=0.1)")
+    return made
+
+
 def find(
     model: Any,
     people: Any,
@@ -36,16 +53,17 @@ def find(
     background: Any = None,
     labels: Any = None,
     cost: Cost | None = None,
-    rules: Iterable[Rule] = (),
+    rules: Rule | Iterable[Rule] = (),
     threshold: float | None = None,
     target: Any = None,
     target_range: tuple[float | None, float | None] | None = None,
-    method: Method | None = None,
+    method: Method | type[Method] | str | None = None,
     options: int = 1,
     seed: int = 0,
     time_limit: float | None = None,
-    progress: Progress | None = None,
-    landing: Landing | None = None,
+    progress: Progress | bool | None = None,
+    landing: Landing | float | None = None,
+    query_limit: int | None = None,
 ) -> Recourse:
     """Recourse in one call: wrap the model, pose the problem, pick a method, find.
 
@@ -55,10 +73,11 @@ def find(
     people : the table of those who ask.
     schema : what values exist; inferred from the background (or else from the people) when None. A drafted schema
         lets every column move freely: review it before anyone reads the plans.
-    method : which method to use; chosen by what the model offers when None.
+    method : which method to use, or its name; chosen by what the model offers when None.
 
     The other arguments are those of `turnabout.models.wrap`, `Problem` and `Method.find`.
     """
+    chosen = None if method is None else as_method(method)
     if schema is None:
         schema = (
             model.schema if isinstance(model, Model) else Schema.infer(people if background is None else background)
@@ -70,5 +89,13 @@ def find(
     elif threshold is not None or target is not None or target_range is not None:
         raise MethodError("the model is wrapped already, with its own cut-off.", hint="give the cut-off to wrap.")
     problem = Problem(schema, model, cost=cost, rules=rules, background=background, labels=labels)
-    fitted = choose(problem) if method is None else method.fit(problem)
-    return fitted.find(people, options=options, seed=seed, time_limit=time_limit, progress=progress, landing=landing)
+    fitted = choose(problem) if chosen is None else chosen.fit(problem)
+    return fitted.find(
+        people,
+        options=options,
+        seed=seed,
+        time_limit=time_limit,
+        progress=progress,
+        landing=landing,
+        query_limit=query_limit,
+    )

@@ -26,7 +26,9 @@ def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> lis
     """
     pairs = []
     if background is not None:
-        table = schema.table(background)
+        reading = schema.read(background)
+        told = np.flatnonzero(~reading.unreadable.any(1))
+        table = reading.readable(reading.table, told)
         if len(table) > BACKGROUND_ROWS:
             table = table.iloc[np.linspace(0, len(table) - 1, BACKGROUND_ROWS).astype(int)]
         with warnings.catch_warnings():
@@ -34,7 +36,7 @@ def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> lis
             pairs.append((schema.encode(table), table))
     for missing in (True, False) if any(f.missing for f in schema.features) else (False,):
         x = random_rows(schema, missing=missing)
-        table = schema.decode(x)
+        table = schema.decode(x, getattr(judge, "like", None))
         try:
             judge(table)
         except (ModelError, SchemaError):
@@ -49,7 +51,7 @@ def boundary_sample(model: Model) -> list[tuple[Tensor, pd.DataFrame]]:
     x = random_rows(model.schema, 16 * BOUNDARY_ROWS, missing=False)
     with torch.no_grad():
         nearest = model.margin(x).abs().argsort()[:BOUNDARY_ROWS]
-    table = model.schema.decode(x[nearest])
+    table = model.decode(x[nearest])
     try:
         model.judge(table)
     except (ModelError, SchemaError):

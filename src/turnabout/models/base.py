@@ -22,7 +22,11 @@ Scale = Literal["log-odds", "probability", "score", "target"]
 
 
 class Judge(Protocol):
-    """Asks the original about raw rows: table -> margins (n,), non-negative for a yes."""
+    """Asks the original about raw rows: table -> margins (n,), non-negative for a yes.
+
+    It may also tell `columns`, those it looks at (all by default), `like`, a few rows with the column types and marks
+    of missing cells of the training table, and `encoded`, whether it takes encoded rows rather than tables.
+    """
 
     title: str
     """What is asked: "LogisticRegression in a Pipeline"."""
@@ -53,6 +57,9 @@ class ShiftedJudge:
         self.by = by
         self.title = judge.title
         self.noise = judge.noise
+        for name in ("columns", "like", "encoded"):
+            if hasattr(judge, name):
+                setattr(self, name, getattr(judge, name))
 
     @property
     def scale(self) -> Scale:
@@ -194,9 +201,29 @@ class Model:
         return self._judge.cut
 
     @property
+    def rule(self) -> str:
+        """When the answer is yes: "P(approve) >= 0.5"."""
+        return self._judge.rule
+
+    @property
     def noise(self) -> float:
         """Size of the floating-point noise in the margins: 1e-12, or 1e-6 where the original computes in float32."""
         return self._judge.noise
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a table that the model looks at."""
+        return getattr(self._judge, "columns", self.schema.names)
+
+    @property
+    def encoded(self) -> bool:
+        """Whether the original itself takes encoded rows, so that every cell must be one that the schema reads."""
+        return getattr(self._judge, "encoded", False)
+
+    @property
+    def like(self) -> pd.DataFrame | None:
+        """A few rows with the column types and marks of missing cells of the training table; None if not known."""
+        return getattr(self._judge, "like", None)
 
     @property
     def capabilities(self) -> tuple[type, ...]:
@@ -210,8 +237,12 @@ class Model:
     def margin(self, x: Tensor) -> Tensor:
         """Margins of encoded rows, (..., d) -> (...)."""
         rows = x.detach().reshape(-1, x.shape[-1]).cpu()
-        margins = torch.from_numpy(np.asarray(self.judge(self.schema.decode(rows)), dtype=np.float64))
+        margins = torch.from_numpy(np.asarray(self.judge(self.decode(rows)), dtype=np.float64))
         return margins.reshape(x.shape[:-1]).to(x.device)
+
+    def decode(self, x: Tensor) -> pd.DataFrame:
+        """x (n, d) -> a table as the model was trained on: its column types, its marks of missing cells."""
+        return self.schema.decode(x, self.like)
 
     def margin_at(self, probability: float) -> float:
         """The margin of a row to which the model gives this P(yes); refuses models without probabilities."""

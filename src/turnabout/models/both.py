@@ -18,6 +18,9 @@ class BothJudge:
 
     cut = None
     scale: Scale = "score"
+    like: pd.DataFrame | None
+    encoded: bool
+    columns: tuple[str, ...]
 
     def __init__(self, first: Judge, second: Judge):
         self.judges = (first, second)
@@ -37,7 +40,11 @@ class Both(Model):
     """Yes when two models say yes: the margin is the smaller of theirs, which may be counted in different units."""
 
     def __init__(self, first: Model, second: Model):
-        super().__init__(first.schema, BothJudge(first._judge, second._judge), (*first.notes, *second.notes))
+        judge = BothJudge(first._judge, second._judge)
+        judge.like = first.like
+        judge.encoded = first.encoded or second.encoded
+        judge.columns = tuple(dict.fromkeys((*first.columns, *second.columns)))
+        super().__init__(first.schema, judge, (*first.notes, *second.notes))
         self.models = (first, second)
         self.compiled = first.compiled and second.compiled
 

@@ -11,8 +11,8 @@ import pandas as pd
 from turnabout.errors import ModelError
 from turnabout.models.base import Model, Scale
 from turnabout.models.decision import InRange, settle
-from turnabout.models.original import as_category, call_failed, categorical_dtypes
-from turnabout.schema import Schema
+from turnabout.models.original import PlainTypes, as_category, categorical_dtypes
+from turnabout.schema import Schema, mold
 
 _SLACK = 1e-9  # rounding by which a probability may leave [0, 1]
 
@@ -24,6 +24,7 @@ class FunctionJudge:
     """
 
     noise = 1e-12
+    encoded = False
 
     def __init__(
         self,
@@ -32,12 +33,16 @@ class FunctionJudge:
         threshold: float,
         target: InRange | None,
         dtypes: Mapping[str, pd.CategoricalDtype],
+        like: pd.DataFrame | None = None,
     ):
         self.function = function
         self.schema = schema
         self.threshold = threshold
         self.target = target
         self.dtypes = dict(dtypes)
+        self.like = like
+        self.columns = schema.names
+        self._plain = PlainTypes(schema, like)
         name = getattr(function, "__name__", type(function).__name__)
         self.title = f"function {name}"
 
@@ -57,17 +62,10 @@ class FunctionJudge:
         n = len(table)
         if n == 0:
             return np.empty(0)
-        frame = self.schema.table(table).copy()
+        frame = self.schema.table(table).copy(deep=False)
         for column, dtype in self.dtypes.items():
             frame[column] = as_category(frame[column], dtype)
-        try:
-            out = self.function(frame)
-            if hasattr(out, "detach"):
-                out = out.detach().cpu()
-            values = np.asarray(out)
-            values = values if values.dtype.kind == "f" else values.astype(np.float64)
-        except Exception as error:
-            raise call_failed(error, n) from error
+        values = self._plain.attempt(self._values, frame)
         if values.shape not in ((n,), (n, 1)):
             hint = "return one probability per row"
             if values.ndim == 2 and values.shape[1] == 2:
@@ -88,6 +86,13 @@ class FunctionJudge:
             )
         return settle(values.astype(np.float64) - self.threshold, values >= self.threshold)
 
+    def _values(self, frame: pd.DataFrame) -> np.ndarray:
+        out = self.function(frame.copy())
+        if hasattr(out, "detach"):
+            out = out.detach().cpu()
+        values = np.asarray(out)
+        return values if values.dtype.kind == "f" else values.astype(np.float64)
+
 
 def wrap_function(
     function: Callable[[pd.DataFrame], Any],
@@ -106,7 +111,8 @@ def wrap_function(
         raise ModelError("threshold and target_range exclude each other.", hint="give one of them.")
     in_range = None if target_range is None else InRange.of(target_range)
     dtypes = _dtypes(schema, background)
-    judge = FunctionJudge(function, schema, 0.5 if threshold is None else threshold, in_range, dtypes)
+    like = None if background is None else mold(schema.table(background))
+    judge = FunctionJudge(function, schema, 0.5 if threshold is None else threshold, in_range, dtypes, like)
     return Model(schema, judge, ("not compiled: a function can only be asked.",))
 
 

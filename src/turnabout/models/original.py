@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,9 @@ from turnabout.errors import ModelError
 from turnabout.models.base import Scale
 from turnabout.models.decision import TIE, Ask, ClassDecision, Decision, settle
 from turnabout.schema import Schema, as_frame
+from turnabout.schema.features import is_missing
 
+T = TypeVar("T")
 _LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn")
 _CUT_OFFS = ("TunedThresholdClassifierCV", "FixedThresholdClassifier")
 
@@ -28,7 +30,7 @@ def call_failed(error: Exception, rows: int) -> ModelError:
 
 
 class Estimator:
-    """A fitted estimator that is handed fresh tables of exactly the columns it wants.
+    """A fitted estimator that is handed fresh tables of exactly the columns it wants, with the cells as they are given.
 
     Parameters
     ----------
@@ -36,20 +38,37 @@ class Estimator:
     columns : the columns it wants, in its order.
     as_array : hand over arrays, for an estimator fitted without column names.
     dtypes : column types it insists on (pandas categoricals).
+    like : a few rows of the training table, for the types and the marks of missing cells; None if it is not known.
     """
 
     def __init__(
-        self, estimator: Any, schema: Schema, columns: tuple[str, ...], as_array: bool, dtypes: Mapping[str, Any]
+        self,
+        estimator: Any,
+        schema: Schema,
+        columns: tuple[str, ...],
+        as_array: bool,
+        dtypes: Mapping[str, Any],
+        like: pd.DataFrame | None = None,
     ):
         self.estimator = estimator
         self.columns = columns
         self.as_array = as_array
         self.dtypes = dict(dtypes)
-        self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
-        self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
+        self.like = like
+        self._plain = PlainTypes(schema, like)
 
-    def rows(self, table: pd.DataFrame) -> pd.DataFrame | np.ndarray:
-        """A fresh table in the estimator's own terms."""
+    def ask(self, method: Ask, table: pd.DataFrame) -> np.ndarray:
+        """Outputs of one plain call; (n,) or (n, C)."""
+        out = self.attempt(lambda rows: np.asarray(getattr(self.estimator, method)(rows)), table)
+        if out.ndim == 2 and out.shape[1] == 1 and method == "predict":
+            out = out.reshape(-1)
+        return out
+
+    def attempt(self, question: Callable[[Any], T], table: pd.DataFrame) -> T:
+        """What a question gives for the table as it is, or, where that raises, with its columns in plain types."""
+        return self._plain.attempt(lambda frame: question(self._handed(frame)), self._wanted(table))
+
+    def _wanted(self, table: pd.DataFrame) -> pd.DataFrame:
         frame = as_frame(table)
         if absent := [name for name in self.columns if name not in frame.columns]:
             raise ModelError(
@@ -57,32 +76,83 @@ class Estimator:
                 hint=f"the model was fitted on {', '.join(self.columns)}.",
             )
         frame = frame[list(self.columns)]  # a list of columns makes a copy
-        for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
-            wanted = self.dtypes.get(name)
-            if wanted is not None:
-                if dtype != wanted:
-                    frame[name] = as_category(frame[name], wanted)
-            elif name in self._named and dtype.kind == "f":  # nothing but missing cells, read as numbers
-                frame[name] = frame[name].astype(object)
-            elif dtype.kind == "O" and isinstance(dtype, np.dtype):
-                if name in self._numeric:
-                    frame[name] = frame[name].astype(np.float64)
-                elif (absent_cells := frame[name].isna()).any():
-                    frame[name] = frame[name].mask(absent_cells, np.nan)  # None is not NaN to most encoders
+        for name, wanted in self.dtypes.items():
+            if name in frame.columns and frame[name].dtype != wanted:
+                frame[name] = as_category(frame[name], wanted)
+        return frame
+
+    def _handed(self, frame: pd.DataFrame) -> pd.DataFrame | np.ndarray:
         return frame.to_numpy() if self.as_array else frame
 
-    def ask(self, method: Ask, table: pd.DataFrame) -> np.ndarray:
-        """Outputs of one plain call; (n,) or (n, C)."""
-        rows = self.rows(table)
+
+class PlainTypes:
+    """Columns in the types of NumPy, for models that cannot take those of pandas.
+
+    Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
+    made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
+    """
+
+    def __init__(self, schema: Schema, like: pd.DataFrame | None):
+        self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
+        self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
+        self._marks: dict[Any, object] = {}
+        self._trained: dict[Any, Any] = {} if like is None else like.dtypes.to_dict()
+        if like is not None:
+            objects = [name for name in like.columns if like[name].dtype == np.dtype(object)]
+            self._marks = {n: c for n in objects for c in like[n] if is_missing(c) and c is not pd.NA}
+
+    def attempt(self, question: Callable[[pd.DataFrame], T], frame: pd.DataFrame) -> T:
+        """What a question gives for the frame as it is, or, where that raises, for its columns in plain types."""
+        frame = self._assign(frame, [n for n in frame.columns if is_nullable(frame[n].dtype, self._trained.get(n))])
         try:
-            out = np.asarray(getattr(self.estimator, method)(rows))
+            return question(frame)
         except ModelError:
             raise
         except Exception as error:
-            raise call_failed(error, len(rows)) from error
-        if out.ndim == 2 and out.shape[1] == 1 and method == "predict":
-            out = out.reshape(-1)
-        return out
+            plain = self(frame)
+            if plain is not frame:
+                try:
+                    return question(plain)
+                except Exception:  # what was said of the frame as it is tells more
+                    pass
+            raise call_failed(error, len(frame)) from error
+
+    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame itself where nothing is to be done."""
+        return self._assign(frame, frame.columns)
+
+    def _assign(self, frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
+        changed = {}
+        for name in names:
+            column = frame[name]
+            plain = self._column(name, column)
+            if plain is not column:
+                changed[name] = plain
+        return frame.assign(**changed) if changed else frame
+
+    def _column(self, name: str, column: pd.Series) -> pd.Series:
+        dtype, absent = column.dtype, column.isna()
+        if isinstance(dtype, pd.CategoricalDtype):
+            return column
+        if dtype.kind == "f" and isinstance(dtype, np.dtype):
+            # nothing but missing cells in a column of words, read as numbers
+            return column.astype(object) if name in self._named else column
+        if isinstance(dtype, np.dtype) and dtype.kind != "O":
+            return column
+        if dtype.kind in "iuf" or (dtype.kind == "b" and not absent.any()):
+            if dtype.kind == "f" or absent.any():
+                return pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), index=column.index)
+            return pd.Series(column.to_numpy(dtype=np.bool_ if dtype.kind == "b" else np.int64), index=column.index)
+        if name in self._numeric:
+            try:
+                return pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), index=column.index)
+            except (TypeError, ValueError):
+                return column
+        if isinstance(dtype, np.dtype) and not absent.any():
+            return column
+        plain_cells = column.to_numpy(dtype=object, copy=True)
+        plain_cells[absent] = self._marks.get(name, np.nan)
+        return pd.Series(plain_cells, index=column.index, dtype=object)
 
 
 class EstimatorJudge:
@@ -91,6 +161,8 @@ class EstimatorJudge:
     The sign is the estimator's own: P(yes) >= threshold in its own precision, or, with `own_predict`, its own
     predict, which is asked again only for rows nearer than TIE to the boundary (or for all, with `always_predict`).
     """
+
+    encoded = False
 
     def __init__(
         self,
@@ -115,6 +187,14 @@ class EstimatorJudge:
     @property
     def cut(self) -> float | None:
         return self.decision.cut
+
+    @property
+    def like(self) -> pd.DataFrame | None:
+        return self.original.like
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.original.columns
 
     @property
     def rule(self) -> str:
@@ -243,6 +323,11 @@ def as_category(column: pd.Series, dtype: Any) -> pd.Series:
     if isinstance(dtype, pd.CategoricalDtype) and isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.set_categories(dtype.categories, ordered=dtype.ordered)
     return column.astype(dtype)
+
+
+def is_nullable(dtype: Any, trained: Any = None) -> bool:
+    """Whether missing cells of a column type are <NA>, and the model was not trained on a column of that type."""
+    return getattr(dtype, "na_value", None) is pd.NA and dtype != trained
 
 
 def _all_levels(feature: Any, types: tuple[type, ...], but: type | tuple[type, ...] = ()) -> bool:

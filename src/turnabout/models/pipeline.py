@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.errors import ModelError
 from turnabout.models.base import Model, Terms
 from turnabout.models.decision import Decision
 from turnabout.models.forms import LayeredScores, Layers, SmoothModel, additive_model, close_layers, layered_model
@@ -106,13 +107,17 @@ class Inputs:
 
     def raw(self, table: pd.DataFrame) -> pd.DataFrame | np.ndarray:
         """(n, p) table or array, cells of any type."""
-        out: Any = self.original.rows(table)
         try:
-            for transform in self.transforms:
-                out = transform.transform(out)
-        except Exception as error:
-            raise CannotCompile(f"the preprocessing raised {type(error).__name__}: {_first_line(error)}") from error
+            out = self.original.attempt(self._transformed, table)
+        except ModelError as error:
+            cause = error.__cause__ or error
+            raise CannotCompile(f"the preprocessing raised {type(cause).__name__}: {_first_line(cause)}") from error
         return out.toarray() if hasattr(out, "toarray") else out
+
+    def _transformed(self, rows: Any) -> Any:
+        for transform in self.transforms:
+            rows = transform.transform(rows)
+        return rows
 
     def __call__(self, table: pd.DataFrame) -> np.ndarray:
         """(n, p) float64."""
@@ -154,7 +159,7 @@ def compile_estimator(
     if trees is not None:
         return trees
     layers, activation = _read_layers(stages)
-    found = fit_preprocessing(inputs, schema, pairs)
+    found = fit_preprocessing(inputs, schema, pairs, judge.like)
     if layers[0][0].shape[1] != found.a.shape[0]:
         raise CannotCompile(f"{stages.name} takes {layers[0][0].shape[1]} inputs and was given {found.a.shape[0]}")
     decision: Decision = judge.decision
@@ -223,5 +228,5 @@ def _fold(found: Preprocessing, layers: Layers) -> Layers:
     return (first, second, *rest)
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0]

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.schema import Category, Feature, Number, Schema
+from turnabout.schema import Category, Feature, Number, Passthrough, Schema
 from turnabout.schema.features import GRID_NOISE
 from turnabout.typing import Tensor
 
@@ -57,6 +57,8 @@ class Preprocessing:
 
 def positions(feature: Feature) -> list[list[float]]:
     """Encoded cells of one feature worth probing: every level, or some legal numbers; a missing cell last."""
+    if isinstance(feature, Passthrough):
+        return [[0.0]]
     if isinstance(feature, Number):
         values = [feature.low + share * feature.span for share in (0.0, 1.0, 0.5, 0.25, 0.85)]
         cells = [[p] for p in dict.fromkeys(_legal(feature, v) for v in values)]
@@ -72,8 +74,8 @@ def positions(feature: Feature) -> list[list[float]]:
     return cells
 
 
-def probes(schema: Schema) -> Probes:
-    """One base row, and for every feature the rows that differ from it in that feature alone."""
+def probes(schema: Schema, like: pd.DataFrame | None = None) -> Probes:
+    """One base row, and for every feature the rows that differ from it in that feature alone; types as in `like`."""
     base = np.zeros(schema.d)
     cells = [positions(feature) for feature in schema.features]
     for s, own in zip(schema.slices, cells, strict=True):
@@ -88,7 +90,7 @@ def probes(schema: Schema) -> Probes:
             x.append(row)
         rows.append(tuple(indices))
     encoded = torch.from_numpy(np.array(x))
-    return Probes(encoded, schema.decode(encoded), tuple(rows))
+    return Probes(encoded, schema.decode(encoded, like), tuple(rows))
 
 
 def random_rows(schema: Schema, n: int = RANDOM_ROWS, missing: bool = True) -> Tensor:
@@ -111,16 +113,21 @@ def random_rows(schema: Schema, n: int = RANDOM_ROWS, missing: bool = True) -> T
 
 
 def fit_preprocessing(
-    transform: Callable[[pd.DataFrame], np.ndarray], schema: Schema, checks: list[tuple[Tensor, pd.DataFrame]]
+    transform: Callable[[pd.DataFrame], np.ndarray],
+    schema: Schema,
+    checks: list[tuple[Tensor, pd.DataFrame]],
+    like: pd.DataFrame | None = None,
 ) -> Preprocessing:
     """Probe a transform into the map (1), and check it on pairs (encoded rows, table)."""
-    seen = probes(schema)
+    seen = probes(schema, like)
     z = torch.from_numpy(np.array(transform(seen.table), dtype=np.float64))
     p = z.shape[1]
     a, a0 = torch.zeros(p, schema.d, dtype=torch.float64), z[0].clone()
     bends: list[tuple[int, float, Tensor]] = []
     for feature, s, rows in zip(schema.features, schema.slices, seen.rows, strict=True):
         values = list(rows[:-1] if feature.missing else rows)
+        if isinstance(feature, Passthrough):
+            continue
         if isinstance(feature, Category):
             center = z[values].mean(0)
             a[:, s.start : s.start + len(values)] = (z[values] - center).T

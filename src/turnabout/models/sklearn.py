@@ -25,7 +25,7 @@ from turnabout.models.original import (
 )
 from turnabout.models.pipeline import Stages, compile_estimator, unstack
 from turnabout.models.probe import CannotCompile, positions
-from turnabout.schema import Schema
+from turnabout.schema import Schema, mold
 
 _OVERRIDDEN = "predict is not the library's own and may not follow the scores"
 _FLOAT32 = ("xgboost", "catboost", "torch", "skorch")
@@ -228,6 +228,7 @@ def _original(
 ) -> Estimator:
     """The estimator with the columns, container and column types that what is inside it wants."""
     names = _feature_names(inner)
+    like = None if background is None else mold(schema.table(background))
     if names is not None:
         if _is_lightgbm(stages):
             names = tuple(_spaced(name, schema) for name in names)
@@ -238,15 +239,16 @@ def _original(
             )
         if unused := [name for name in schema.names if name not in names]:
             notes.append(f"the model does not look at {', '.join(unused)}.")
-        return Estimator(estimator, schema, names, False, _dtypes(stages, schema, names, background))
+        return Estimator(estimator, schema, names, False, _dtypes(stages, schema, names, background), like)
     count = getattr(inner, "n_features_in_", None)
     if count is not None and count != len(schema):
         raise ModelError(
             f"{stages.title} was fitted on {count} columns without names, and the schema has {len(schema)}.",
             hint="fit it on a DataFrame, so that columns are matched by name.",
         )
-    as_array = Estimator(estimator, schema, schema.names, True, {})
-    as_table = Estimator(estimator, schema, schema.names, False, _dtypes(stages, schema, schema.names, background))
+    as_array = Estimator(estimator, schema, schema.names, True, {}, like)
+    dtypes = _dtypes(stages, schema, schema.names, background)
+    as_table = Estimator(estimator, schema, schema.names, False, dtypes, like)
     row = schema.table(background).iloc[:1] if background is not None and len(background) else _base_row(schema)
     for original in (as_array, as_table) if count is not None else (as_table, as_array):
         try:

@@ -35,6 +35,9 @@ class ModuleJudge:
         self.output = output
         self.title = title
         self.noise = 1e-12 if _dtype(module) == torch.float64 else 1e-6
+        self.encoded = True
+        self.like = None
+        self.columns = schema.names
 
     @property
     def scale(self) -> Scale:

@@ -66,7 +66,7 @@ def compile_trees(
         parsed = parse(final)
         if parsed is None:
             return None
-        forest = compile_forest(parsed, _describe(schema, raw, transforms, _by_code(final)), schema)
+        forest = compile_forest(parsed, _describe(schema, raw, transforms, _by_code(final), judge.like), schema)
     except NotCompilable as error:
         raise CannotCompile(error.reason.rstrip(".")) from error
     note = f"compiled: {judge.title}, {len(parsed.roots)} trees with {len(forest.cut)} nodes."
@@ -108,9 +108,11 @@ def _by_code(final: Any) -> bool:
     return "c" in (booster.feature_types or []) and not hasattr(booster, "get_categories")
 
 
-def _describe(schema: Schema, raw: Raw, transforms: tuple[Any, ...], by_code: bool) -> list[Input]:
+def _describe(
+    schema: Schema, raw: Raw, transforms: tuple[Any, ...], by_code: bool, like: pd.DataFrame | None
+) -> list[Input]:
     """How each input of the estimator follows from one feature."""
-    seen = probes(schema)
+    seen = probes(schema, like)
     cells = _columns(raw(seen.table), by_code)
     return [_input(schema, raw, transforms, seen, i, column, by_code) for i, column in enumerate(cells)]
 

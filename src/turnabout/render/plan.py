@@ -91,6 +91,10 @@ def _without_plan(answer: Recourse, person: Any) -> str | None:
     why = answer.why.loc[person]
     if status is Status.IMPOSSIBLE:
         return _wrapped(f"{who} has no plan, and that is proved: {why['proof']}", "", "")
+    if status is Status.UNREADABLE:
+        return _wrapped(f"The row of {_name(person, False)} could not be read: {why['reason']}", "", "")
+    if status is Status.FAILED:
+        return _wrapped(f"There is no answer for {_name(person, False)}: {why['reason']}", "", "")
     binding = f" What binds: {why['binding']}." if why["binding"] else ""
     return _wrapped(f"No plan was found for {_name(person, False)}: {why['reason']}{binding}", "", "")
 
@@ -109,7 +113,7 @@ def tell(answer: Recourse, person: Any, option: int, problem: Problem | None) ->
     """Collect what there is to say about one plan; refuses where there is none."""
     if (status := _status(answer, person)) is not Status.FOUND:
         raise TurnaboutError(
-            f"{_name(person, False)} has no plan to show: her status is {status.value}.",
+            f"{_name(person, False)} has no plan to show: their status is {status.value}.",
             hint="write_plan(answer, person) says why; answer.plans lists the plans there are.",
         )
     steps = answer.steps_of(person, option)

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -63,22 +63,46 @@ class Feature(ABC):
 
     def encode(self, column: pd.Series) -> np.ndarray:
         """Column of a table -> (n, width) float64; refuses what is not a value of this feature."""
+        out, unreadable = self.read(column)
+        if unreadable.any():
+            raise self.complaint(column, int(unreadable.argmax()))
+        return out
+
+    def read(self, column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+        """Column of a table -> (n, width) float64, and (n,) True for cells that are no value of this feature.
+
+        Such a cell is encoded as zeros.
+        """
         absent = column.isna().to_numpy(dtype=bool)
-        if absent.any() and not self.missing:
-            raise SchemaError(
-                f"column '{self.name}' has a missing value in row {column.index[int(absent.argmax())]!r}, "
+        out, unreadable = np.zeros((len(column), self.width)), np.zeros(len(column), dtype=bool)
+        values, wrong = self._read_present(column[~absent] if absent.any() else column)
+        values[wrong] = 0.0
+        out[~absent, : values.shape[1]] = values
+        unreadable[~absent] = wrong
+        if self.missing:
+            out[:, -1] = absent
+        else:
+            unreadable |= absent
+        return out, unreadable
+
+    def complaint(self, column: pd.Series, row: int) -> SchemaError:
+        """What is wrong with the cell in this row, one that `read` could not read."""
+        cell = column.iloc[row]
+        if is_missing(cell):
+            return SchemaError(
+                f"column '{self.name}' has a missing value in row {column.index[row]!r}, "
                 "and the feature does not declare missing values.",
                 hint=f"set missing=True on {type(self).__name__}({self.name!r}, ...) or fill the cell before encoding.",
             )
-        out = np.zeros((len(column), self.width))
-        self._encode_present(column[~absent] if absent.any() else column, out, ~absent)
-        if self.missing:
-            out[:, -1] = absent
-        return out
+        return self._complaint(cell, column.index[row])
 
     @abstractmethod
-    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
-        """Write the value columns of the present cells into out[where]."""
+    def _read_present(self, column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+        """Present cells (m,) -> their value columns (m, w), anything where a cell is no value, and (m,) where."""
+
+    @abstractmethod
+    def _complaint(self, cell: object, row: object) -> SchemaError:
+        """What is wrong with a present cell."""
 
     def decode(self, x: np.ndarray) -> np.ndarray:
         """(n, width) -> n values in the person's units, the nearest ones there are."""
@@ -99,8 +123,11 @@ class Feature(ABC):
     def _check_common(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise SchemaError(
-                f"a feature's name must be a non-empty string, not {self.name!r}.", hint="give the name of its column."
+                f"a feature's name must be a non-empty string, not {self.name!r}.", hint="name the column of the table."
             )
+        for field in fields(self):  # type: ignore[arg-type]
+            if isinstance(value := getattr(self, field.name), np.str_):
+                object.__setattr__(self, field.name, str(value))  # files know plain strings only
         if not isinstance(self.label, str) or not isinstance(self.missing, bool):
             raise SchemaError(
                 f"feature '{self.name}' has label={self.label!r} and missing={self.missing!r}.",
@@ -251,24 +278,21 @@ class Number(Scalar):
         finest = math.floor(-math.log10(64 * math.ulp(max(abs(self.low), abs(self.high), self.span))))
         return min(15, finest, max(6 - magnitude, min(0, 10 - magnitude)))
 
-    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
-        try:
-            if column.dtype.kind in "mMc":  # dates, durations and complex numbers would be read as numbers
-                raise TypeError
-            v = column.to_numpy(dtype=np.float64, copy=True)
-        except (ValueError, TypeError):
-            bad = next((c for c in column if not _is_number(c)), column.iloc[0])
-            raise SchemaError(
-                f"column '{self.name}' holds {bad!r}, which is not a number.",
+    def _read_present(self, column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+        v = floats(column)
+        wrong = ~np.isfinite(v)
+        return ((v - self.low) / self.span).reshape(-1, 1), wrong
+
+    def _complaint(self, cell: object, row: object) -> SchemaError:
+        if _as_float(cell) is None:
+            return SchemaError(
+                f"column '{self.name}' holds {cell!r}, which is not a number.",
                 hint="clean the column, or declare it as a Category with its levels.",
-            ) from None
-        if not np.isfinite(v).all():
-            row = column.index[int((~np.isfinite(v)).argmax())]
-            raise SchemaError(
-                f"column '{self.name}' holds an infinite value in row {row!r}.",
-                hint=f"numbers of this feature lie between {self.low:g} and {self.high:g}.",
             )
-        out[where, 0] = (v - self.low) / self.span
+        return SchemaError(
+            f"column '{self.name}' holds an infinite value in row {row!r}.",
+            hint=f"numbers of this feature lie between {self.low:g} and {self.high:g}.",
+        )
 
     def _decode_present(self, x: np.ndarray) -> np.ndarray:
         v = self.low + x[:, 0] * self.span
@@ -281,7 +305,7 @@ class Number(Scalar):
         return v
 
     def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
-        a, b = _floats(own), _floats(new)
+        a, b = floats(own), floats(new)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         off_grid = b != self.canonical(np.rint(b / self.unit_step) * self.unit_step)
         slack = GRID_NOISE * self.unit_step  # bounds may carry the dust of 0.7 + 0.1
@@ -291,13 +315,52 @@ class Number(Scalar):
         return bad & ~same
 
 
-def _floats(column: pd.Series) -> np.ndarray:
-    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+def floats(column: pd.Series) -> np.ndarray:
+    """A column as float64, NaN where a cell is missing or no number; texts are no numbers.
+
+    Numbers in single precision are read as the short decimals that they print as: 0.1, not 0.10000000149.
+    """
+    dtype = column.dtype
+    if dtype.kind in "biuf":
+        if is_single(dtype):
+            narrow = column.to_numpy(dtype=np.float32, na_value=np.nan)
+            return narrow.astype("U32").astype(np.float64)
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if dtype.kind != "O":  # dates, durations and complex numbers
+        return np.full(len(column), np.nan)
+    return np.array([np.nan if (v := _as_float(cell)) is None else v for cell in column], dtype=np.float64)
 
 
-def _is_number(cell: object) -> bool:
+def is_single(dtype: Any) -> bool:
+    """Whether a column type holds numbers in single precision."""
+    return dtype.kind == "f" and dtype.itemsize == 4
+
+
+def same_cells(own: pd.Series, new: pd.Series) -> np.ndarray:
+    """(n,) True where two columns hold the same cell: equal, or both missing."""
+    a, b = own.to_numpy(dtype=object), new.to_numpy(dtype=object)
+    return np.array([p is q or (is_missing(p) and is_missing(q)) or _equal(p, q) for p, q in zip(a, b)], dtype=bool)
+
+
+def _equal(a: object, b: object) -> bool:
     try:
-        float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        return bool(a == b)
+    except (TypeError, ValueError):  # lists, arrays and other things that are no cells
         return False
-    return not isinstance(cell, str)
+
+
+def is_missing(cell: object) -> bool:
+    """Whether a cell is one of the marks of a missing value: None, NaN, NaT, <NA>."""
+    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))  # type: ignore[call-overload]
+
+
+def _as_float(cell: object) -> float | None:
+    """A number as a float; None for what is no number, a text with digits and a missing cell among it."""
+    if isinstance(cell, float):
+        return cell
+    if isinstance(cell, (str, bytes)) or is_missing(cell) or not hasattr(cell, "__float__"):
+        return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import SchemaError
-from turnabout.schema.features import Feature, Number
+from turnabout.schema.features import Feature, Number, floats
 from turnabout.schema.levels import Binary, Category, Ordinal, check_levels
+from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.schema import Schema
 from turnabout.typing import Moves
 
 MANY_LEVELS = 50  # a text column with more levels than this and hardly a repeat is an identifier, not a category
 MAX_DECIMALS = 6
+CELLS = (str, int, float, bool, np.generic)  # what a level can be
 
 
 def draft(
@@ -72,28 +74,35 @@ def _ordinal(column: pd.Series, levels: tuple[Any, ...], shared: dict[str, Any])
 
 def _guess(column: pd.Series, as_category: bool, unit: str, shared: dict[str, Any], notes: list[str]) -> Feature:
     name, missing = str(column.name), bool(column.isna().any())
-    present = column.dropna()
+    present = column.dropna().infer_objects()  # numbers beside None make a column of objects
     if len(present) == 0:
         raise SchemaError(f"column '{name}' holds only missing values.", hint=f"pass ignore=[{name!r}].")
-    if missing:
-        notes.append(f"{name}: {int(column.isna().sum())} missing cells, declared as missing values.")
     shared = shared | {"missing": missing}
-    dtype = column.dtype
+    guess = _guess_present(present, as_category, unit, shared, notes)
+    if guess.missing:
+        notes.append(f"{name}: {int(column.isna().sum())} missing cells, declared as missing values.")
+    return guess
+
+
+def _guess_present(
+    present: pd.Series, as_category: bool, unit: str, shared: dict[str, Any], notes: list[str]
+) -> Feature:
+    name, dtype = str(present.name), present.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         seen = set(present.unique())
         levels = [level for level in dtype.categories if level in seen]
         if len(levels) < len(dtype.categories):
             unused = [level for level in dtype.categories if level not in seen]
             notes.append(f"{name}: the categories {unused} do not occur and were left out.")
+        if odd := [level for level in levels if not isinstance(level, CELLS)]:
+            return _pass(name, f"holds {odd[0]!r}, which is no number and no text", shared, notes)
         if dtype.ordered and len(levels) > 1:
             notes.append(f"{name}: an ordered categorical, taken as Ordinal.")
             return Ordinal(name, levels=tuple(levels), **shared)
         return _levels(name, levels, shared, notes)
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
-        raise SchemaError(
-            f"column '{name}' holds dates, which a plan cannot change.",
-            hint=f"turn it into a number (days, years), or pass ignore=[{name!r}].",
-        )
+    if dtype.kind in "mM" or isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
+        what = "intervals" if isinstance(dtype, pd.IntervalDtype) else "dates or times"
+        return _pass(name, f"holds {what}, which a plan cannot change", shared, notes)
     if pd.api.types.is_bool_dtype(dtype):
         return Binary(name, levels=(False, True), **shared)
     try:
@@ -103,13 +112,23 @@ def _guess(column: pd.Series, as_category: bool, unit: str, shared: dict[str, An
             f"column '{name}' holds {present.iloc[0]!r}, which is not a cell.", hint=f"clean it, or ignore=[{name!r}]."
         ) from None
     if pd.api.types.is_numeric_dtype(dtype) and not as_category:
-        return _number(name, np.sort(values.astype(np.float64)), unit, shared, notes)
+        return _number(name, np.unique(floats(present)), unit, shared, notes)
     if not as_category and len(values) > MANY_LEVELS and len(values) > 0.5 * len(present):
-        raise SchemaError(
-            f"column '{name}' has {len(values)} different values in {len(present)} rows: it looks like an identifier.",
-            hint=f"pass ignore=[{name!r}], or categorical=[{name!r}] if it really is a category.",
-        )
+        why = f"has {len(values)} different values in {len(present)} rows and looks like an identifier"
+        return _pass(name, f"{why} (name it in categorical= if it really is a category)", shared, notes)
+    if odd := [v for v in values if not isinstance(v, CELLS)]:
+        return _pass(name, f"holds {odd[0]!r}, which is no number and no text", shared, notes)
     return _levels(name, sorted(values.tolist(), key=lambda v: (isinstance(v, str), v)), shared, notes)
+
+
+def _pass(name: str, why: str, shared: dict[str, Any], notes: list[str]) -> Feature:
+    if shared["moves"] in ("up", "down"):
+        raise SchemaError(
+            f"column '{name}' may only go {shared['moves']}, but it {why}.",
+            hint="turn it into a number: days or years since then.",
+        )
+    notes.append(f"{name}: {why}; it is passed through as it is.")
+    return Passthrough(name, label=shared["label"])
 
 
 def _levels(name: str, levels: list[Any], shared: dict[str, Any], notes: list[str]) -> Feature:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import SchemaError
-from turnabout.schema.features import Feature, Scalar
+from turnabout.schema.features import Feature, Scalar, floats, is_single
 from turnabout.typing import Level, Moves
 
 
@@ -44,8 +44,12 @@ class Levels(Scalar):
     def places(self) -> int:
         return 0
 
-    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
-        out[where, 0] = level_codes(self, self.levels, column) / self.span
+    def _read_present(self, column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+        codes = raw_codes(self.levels, column)
+        return (codes / self.span).reshape(-1, 1), codes < 0
+
+    def _complaint(self, cell: object, row: object) -> SchemaError:
+        return _no_level(self, self.levels, cell)
 
     def _decode_present(self, x: np.ndarray) -> np.ndarray:
         codes = np.clip(np.rint(x[:, 0] * self.span), 0, self.span).astype(np.int64)
@@ -102,8 +106,14 @@ class Category(Feature):
     def value_columns(self) -> tuple[str, ...]:
         return tuple(f"{self.name}={level}" for level in self.levels)
 
-    def _encode_present(self, column: pd.Series, out: np.ndarray, where: np.ndarray) -> None:
-        out[np.flatnonzero(where), level_codes(self, self.levels, column)] = 1.0
+    def _read_present(self, column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+        codes = raw_codes(self.levels, column)
+        hot = np.zeros((len(column), len(self.levels)))
+        hot[np.arange(len(column)), codes] = 1.0  # a code below 0 hits a place that is wiped
+        return hot, codes < 0
+
+    def _complaint(self, cell: object, row: object) -> SchemaError:
+        return _no_level(self, self.levels, cell)
 
     def _decode_present(self, x: np.ndarray) -> np.ndarray:
         return level_array(self.levels)[x[:, : len(self.levels)].argmax(1)]
@@ -129,12 +139,26 @@ def check_levels(name: str, levels: object) -> tuple[Level, ...]:
     if len(set(plain)) < len(plain):
         twice = next(level for i, level in enumerate(plain) if level in plain[:i])
         raise SchemaError(f"feature '{name}' lists the level {twice!r} twice.", hint="levels must differ.")
+    if "" in plain:
+        raise SchemaError(
+            f"feature '{name}' has the empty text as a level, which files read back as missing.",
+            hint="give it a word, such as 'none', in the table and for the model too; or set missing=True.",
+        )
+    texts = [str(level) for level in plain]
+    if len(set(texts)) < len(texts):
+        i, text = next((i, text) for i, text in enumerate(texts) if text in texts[:i])
+        raise SchemaError(
+            f"feature '{name}' has the levels {plain[texts.index(text)]!r} and {plain[i]!r}, which read the same.",
+            hint="nobody could tell them apart in a letter or a file; give one of them another name.",
+        )
     return plain
 
 
 def raw_codes(levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
     """Position of each cell among the levels; -1 for a missing cell, -2 for an unknown one."""
     index = pd.Index(list(levels), dtype=object)
+    if is_single(column.dtype):
+        column = pd.Series(floats(column), index=column.index)
     try:  # look up each different cell once
         if isinstance(column.dtype, pd.CategoricalDtype):
             place, cells = column.cat.codes.to_numpy(), column.cat.categories
@@ -147,24 +171,19 @@ def raw_codes(levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
     return np.append(np.where(known < 0, -2, known), -1)[place]
 
 
-def level_codes(feature: Feature, levels: tuple[Level, ...], column: pd.Series) -> np.ndarray:
-    """Codes of present cells, or an error naming the first unknown value."""
-    codes = raw_codes(levels, column)
-    if (codes < 0).any():
-        bad = column.iloc[int((codes < 0).argmax())]
-        shown = list(levels) if len(levels) <= 12 else [*levels[:12], "..."]
-        raise SchemaError(
-            f"column '{feature.name}' holds {bad!r}, which is not one of its levels {shown}.",
-            hint=f"add it to {type(feature).__name__}({feature.name!r}, levels=...) or clean the column.",
-        )
-    return codes
+def _no_level(feature: Feature, levels: tuple[Level, ...], cell: object) -> SchemaError:
+    shown = list(levels) if len(levels) <= 12 else [*levels[:12], "..."]
+    return SchemaError(
+        f"column '{feature.name}' holds {cell!r}, which is not one of its levels {shown}.",
+        hint=f"add it to {type(feature).__name__}({feature.name!r}, levels=...) or clean the column.",
+    )
 
 
 def level_array(levels: tuple[Level, ...]) -> np.ndarray:
     """Levels as an array that indexes into plain values of their own type."""
     if all(isinstance(v, bool) for v in levels):
         return np.array(levels, dtype=bool)
-    if all(isinstance(v, int) and not isinstance(v, bool) for v in levels):
+    if all(isinstance(v, int) and not isinstance(v, bool) and -(2**63) <= v < 2**63 for v in levels):
         return np.array(levels, dtype=np.int64)
     out = np.empty(len(levels), dtype=object)
     out[:] = levels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,20 +18,59 @@ from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
 from turnabout.errors import SchemaError
 from turnabout.schema.features import Feature, Number
 from turnabout.schema.levels import Binary, Category, Ordinal
+from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.projection import Projection
+from turnabout.schema.put import put, retype
 from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
 MARKS = "check brackets, quotes and indents."
-KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category)}
+KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough)}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A table as a schema reads it."""
+
+    schema: Schema
+    table: pd.DataFrame  # the schema's columns, as given
+    x: Tensor  # (n, d), zeros for a cell that could not be read
+    unreadable: np.ndarray  # (n, F) True for a cell that is no value of its feature
+
+    @cached_property
+    def odd(self) -> np.ndarray:
+        """(n, F) True where a fixed cell says more than x does: it could not be read, or its feature reads nothing."""
+        fixed = np.array([f.moves == "fixed" for f in self.schema.features])
+        passed = np.array([isinstance(f, Passthrough) for f in self.schema.features])
+        return self.unreadable & fixed | passed
+
+    @cached_property
+    def lost(self) -> np.ndarray:
+        """(n,) True for rows with an unreadable cell that a plan may change: nothing can be said of them."""
+        movable = np.array([f.moves != "fixed" for f in self.schema.features])
+        return (self.unreadable & movable).any(1)
+
+    def readable(self, table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
+        """Some rows of the table that was read; columns without the unreadable cells of others get back their type."""
+        if len(rows) == len(table):
+            return table
+        spoilt = [f.name for f, bad in zip(self.schema.features, self.unreadable.T, strict=True) if bad.any()]
+        kept = table.iloc[rows]
+        return kept.assign(**{name: kept[name].infer_objects() for name in spoilt})
+
+    def complaint(self, row: int) -> SchemaError:
+        """What is wrong with the first unreadable cell of a row; those that a plan may change come first."""
+        bad = np.flatnonzero(self.unreadable[row])
+        feature = self.schema.features[min(bad, key=lambda f: self.schema.features[f].moves == "fixed")]
+        return feature.complaint(self.table[feature.name], row)
 
 
 @dataclass(frozen=True)
 class Schema:
     """What values exist: an ordered tuple of features.
 
-    A schema encodes a table as a tensor x (n, d) in [0, 1], knows what each person may reach from her row, and
+    A schema encodes a table as a tensor x (n, d) in [0, 1], knows what each person may reach from their row, and
     writes a tensor back as the rows a person would read. It knows no model.
 
     Parameters
@@ -44,6 +83,11 @@ class Schema:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.features, Feature) or not isinstance(self.features, Iterable):
+            raise SchemaError(
+                f"a schema is made of a list of features, not of {type(self.features).__name__}.",
+                hint="write Schema([Number('income', low=0, high=100), ...]); Schema.infer(table) drafts one.",
+            )
         object.__setattr__(self, "features", tuple(self.features))
         if not self.features:
             raise SchemaError("a schema needs at least one feature.", hint="Schema.infer(table) drafts one.")
@@ -123,20 +167,41 @@ class Schema:
             )
         if doubled := frame.columns[frame.columns.duplicated()].intersection(list(self.names)).tolist():
             raise SchemaError(f"the table has more than one column '{doubled[0]}'.", hint="keep one of them.")
-        return frame.loc[:, list(self.names)]
+        frame = frame.loc[:, list(self.names)]
+        narrow = [name for name, dtype in frame.dtypes.items() if dtype == np.float16]
+        return frame.astype(dict.fromkeys(narrow, np.float64)) if narrow else frame  # few models bear half precision
 
     def encode(self, people: Any) -> Tensor:
         """Table -> x (n, d) float64; a SchemaError names the first value that does not fit."""
         frame = self.table(people)
         return torch.from_numpy(np.hstack([f.encode(frame[f.name]) for f in self.features]))
 
-    def decode(self, x: Tensor) -> pd.DataFrame:
-        """x (n, d) -> the nearest table of legitimate values."""
+    def read(self, people: Any) -> Reading:
+        """Table -> its encoding and which cells could not be read; does not raise because of a cell."""
+        frame = self.table(people)
+        parts, unreadable = zip(*(f.read(frame[f.name]) for f in self.features), strict=True)
+        return Reading(self, frame, torch.from_numpy(np.hstack(parts)), np.column_stack(unreadable))
+
+    def decode(self, x: Tensor, like: pd.DataFrame | None = None) -> pd.DataFrame:
+        """x (n, d) -> the nearest table of legitimate values.
+
+        With `like`, a table of the schema's columns, the columns have its types and its mark of a missing cell, and
+        those of which nothing is read hold the cell of its first row.
+        """
         array = x.detach().to("cpu", torch.float64).numpy()
-        return pd.DataFrame({f.name: f.decode(array[:, s]) for f, s in self._parts()})
+        columns: dict[str, Any] = {f.name: f.decode(array[:, s]) for f, s in self._parts()}
+        if like is None:
+            return pd.DataFrame(columns)
+        for feature in self.features:
+            name = feature.name
+            if isinstance(feature, Passthrough) and len(like):
+                columns[name] = like[name].iloc[np.zeros(len(array), dtype=int)].reset_index(drop=True)
+            else:
+                columns[name] = retype(columns[name], like[name])
+        return pd.DataFrame(columns)
 
     def write(self, people: pd.DataFrame, x: Tensor, x_new: Tensor) -> pd.DataFrame:
-        """The rows as printed: changed cells in the person's units, all others copied from her own row."""
+        """The rows as printed: changed cells in the person's units, all others copied from their own row."""
         own = self.table(people)
         changed = self.changed(x, x_new).cpu().numpy()
         array = x_new.detach().to("cpu", torch.float64).numpy()
@@ -144,7 +209,7 @@ class Schema:
         for j, (feature, s) in enumerate(self._parts()):
             where = changed[:, j]
             column = own[feature.name]
-            columns[feature.name] = _put(column, where, feature.decode(array[where, s])) if where.any() else column
+            columns[feature.name] = put(column, where, feature.decode(array[where, s])) if where.any() else column
         return pd.DataFrame(columns, index=own.index)
 
     def breaches(self, people: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
@@ -291,14 +356,14 @@ class Schema:
 
         return draft(
             as_frame(table),
-            immutable=_names(immutable),
-            increasing=_names(increasing),
-            decreasing=_names(decreasing),
-            categorical=_names(categorical),
-            ordinal=dict(ordinal or {}),
-            ignore=_names(ignore),
-            units=dict(units or {}),
-            labels=dict(labels or {}),
+            immutable=_names("immutable", immutable),
+            increasing=_names("increasing", increasing),
+            decreasing=_names("decreasing", decreasing),
+            categorical=_names("categorical", categorical),
+            ordinal=_by_name("ordinal", ordinal),
+            ignore=_names("ignore", ignore),
+            units=_by_name("units", units),
+            labels=_by_name("labels", labels),
         )
 
     def summary(self) -> pd.DataFrame:
@@ -308,6 +373,8 @@ class Schema:
             if isinstance(f, Number):
                 values = f"{f.low:g} to {f.high:g}" + (f" {f.unit}" if f.unit else "")
                 values += f", steps of {f.step:g}" if f.step else f", {f.places} decimals"
+            elif isinstance(f, Passthrough):
+                values = "anything"
             else:
                 levels = getattr(f, "levels", ())
                 values = ", ".join(map(str, levels[:6])) + (f", ... ({len(levels)})" if len(levels) > 6 else "")
@@ -333,25 +400,14 @@ def _feature(entry: Any) -> Feature:
         raise SchemaError(f"feature {entry['name']!r} cannot be read: {error}.", hint="compare its fields.") from None
 
 
-def _names(names: Any) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _names(what: str, names: Any) -> tuple[str, ...]:
+    listed = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else (names,)
+    if not all(isinstance(name, str) for name in listed):
+        raise SchemaError(f"{what}={names!r} does not list columns.", hint=f"write {what}=['age', 'sex'].")
+    return listed
 
 
-def _put(column: pd.Series, where: np.ndarray, values: np.ndarray) -> pd.Series:
-    """Copy of the column with some cells replaced, keeping its type where the new values fit it."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        extra = [v for v in dict.fromkeys(values.tolist()) if v not in column.cat.categories]
-        column = column.cat.add_categories(extra) if extra else column
-    elif column.dtype.kind in "iu" and values.dtype.kind == "f":
-        if (np.rint(values) == values).all():
-            values = values.astype(np.int64)
-        else:
-            column = column.astype(np.float64)
-    array = column.array.copy()
-    try:
-        array[where] = values
-    except (TypeError, ValueError):  # a column of another type than the levels: write plain objects
-        plain = column.to_numpy(dtype=object, copy=True)
-        plain[where] = values
-        return pd.Series(plain, index=column.index, name=column.name)
-    return pd.Series(array, index=column.index, name=column.name)
+def _by_name(what: str, entries: Any) -> dict[str, Any]:
+    if entries is not None and not isinstance(entries, Mapping):
+        raise SchemaError(f"{what}={entries!r} is no mapping.", hint=f"write {what}={{'column': ...}}.")
+    return dict(entries or {})

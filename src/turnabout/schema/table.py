@@ -24,7 +24,12 @@ def as_frame(table: Any) -> pd.DataFrame:
         scalars = isinstance(table, Mapping) and all(
             not hasattr(v, "__len__") or isinstance(v, str) for v in table.values()
         )
-        return pd.DataFrame([table] if scalars else table)
+        try:
+            return pd.DataFrame([table] if scalars else table)
+        except (TypeError, ValueError) as error:
+            raise SchemaError(
+                f"the table cannot be read: {error}", hint="give columns of one length, or a list of records."
+            ) from None
     raise SchemaError(
         f"people come as a table with named columns, not as {type(table).__name__}.",
         hint="pass a pandas or polars DataFrame, a mapping of columns, or a list of records.",

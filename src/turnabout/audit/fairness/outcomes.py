@@ -75,7 +75,7 @@ def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, see
         raise AuditError(f"noise={noise!r} is none.", hint="use Noise(deviations=0.1), or None to leave it out.")
     check_whole("seed", seed, 0, "use 0.")
     found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
-    refused = ~(answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
+    refused = answer.refused.to_numpy(dtype=bool)
     first, place = first_options(answer)
     values: dict[Measure, np.ndarray] = {"availability": np.where(refused, found.astype(np.float64), np.nan)}
 
@@ -83,9 +83,9 @@ def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, see
         values[measure] = np.full(len(answer.people), np.nan)
         values[measure][place] = numbers
 
-    x_new = problem.schema.encode(first)
+    x_new = problem.schema.read(first).x
     enter("cost", first["cost"].to_numpy(dtype=np.float64))
-    enter("changes", problem.schema.changed(problem.schema.encode(answer.people.iloc[place]), x_new).sum(1).numpy())
+    enter("changes", problem.schema.changed(problem.schema.read(answer.people.iloc[place]).x, x_new).sum(1).numpy())
     if len(answer.plans):
         plans = answer.plans.loc[first.index]
         enter("steps", plans["steps"].to_numpy(dtype=np.float64))
@@ -112,7 +112,7 @@ def first_options(answer: Recourse) -> tuple[pd.DataFrame, np.ndarray]:
 
 def fingerprint(problem: Problem, answer: Recourse) -> str:
     """Tells the options of one answer from those of another, whatever their index says."""
-    return hashlib.sha256(problem.schema.encode(answer.options).numpy().tobytes()).hexdigest()
+    return hashlib.sha256(problem.schema.read(answer.options).x.numpy().tobytes()).hexdigest()
 
 
 def check_answer(problem: Problem, answer: Recourse) -> None:
@@ -127,7 +127,9 @@ def check_answer(problem: Problem, answer: Recourse) -> None:
     if strange := [name for name in problem.schema.names if name not in answer.options.columns]:
         raise AuditError(f"the answer knows no feature '{strange[0]}': it is one to another problem.", hint=hint)
     said = (answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
-    odd = int(((problem.judge(problem.schema.table(answer.people)) >= 0) != said).sum())
+    decided = said | answer.refused.to_numpy(dtype=bool)
+    asked = problem.judge(problem.schema.table(answer.people[decided])) >= 0
+    odd = int((asked != said[decided]).sum())
     lost = int((~(problem.judge(problem.schema.table(answer.options)) >= 0)).sum()) if len(answer.options) else 0
     if odd or lost:
         raise AuditError(

@@ -97,6 +97,8 @@ class Reasons:
             return f"There is no plan; {self.made_by} proved it."
         if line["status"] == Status.NOT_FOUND:
             return f"No plan was found by {self.made_by}."
+        if line["status"] == Status.UNFINISHED:
+            return f"The search for a plan by {self.made_by} was not finished."
         if not line["plan_only"]:
             return "The plan changes only what is among these reasons."
         return f"The plan also changes {', '.join(self.schema[name].title for name in line['plan_only'])}."
@@ -161,7 +163,7 @@ def reasons(
         )
     if not is_whole(most, 1):
         raise ExplainError(f"most={most!r} is not a whole number from 1 up.", hint="letters give at most 4.")
-    schema, refused = problem.schema, answer.people.index[(answer.status != Status.ACCEPTED).to_numpy(dtype=bool)]
+    schema, refused = problem.schema, answer.people.index[answer.refused.to_numpy(dtype=bool)]
     _check_decisions(answer, problem)
     weights, ordered_by = _weights(attribution, schema, refused)
     told = () if attribution is None else tuple(attribution.notes)
@@ -186,10 +188,13 @@ def reasons(
 
 def _check_decisions(answer: Recourse, problem: Problem) -> None:
     """Refuse an answer that the problem's model does not bear out."""
-    accepted = problem.judge(problem.schema.table(answer.people)) >= 0 if len(answer.people) else np.zeros(0, bool)
-    wrong = accepted != (answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
+    said = (answer.status == Status.ACCEPTED).to_numpy(dtype=bool)
+    decided = np.flatnonzero(said | answer.refused.to_numpy(dtype=bool))
+    people = answer.people.iloc[decided]
+    accepted = problem.judge(problem.schema.table(people)) >= 0 if len(people) else np.zeros(0, bool)
+    wrong = accepted != said[decided]
     if wrong.any():
-        person = answer.people.index[int(wrong.argmax())]
+        person = people.index[int(wrong.argmax())]
         raise ExplainError(
             f"the answer and the problem's model decide person {person!r} differently.",
             hint="pass the problem that the answer was found for.",

@@ -182,7 +182,7 @@ def keeps_the_time_limit(trial: Trial) -> Complaints:
             for person, status in answer.status.items():
                 if (status == Status.FOUND) != (person in with_options):
                     yield f"{case}: out of time, person {person!r} is {status}."
-                if status in (Status.NOT_FOUND, Status.IMPOSSIBLE) and person not in answer.why.index:
+                if status not in (Status.ACCEPTED, Status.FOUND) and person not in answer.why.index:
                     yield f"{case}: out of time, nothing is said to person {person!r}."
             if len(answer.options):
                 margins = case.problem.model.judge(answer.options[list(case.problem.schema.names)])

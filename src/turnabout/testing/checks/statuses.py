@@ -46,7 +46,7 @@ def leaves_accepted_alone(trial: Trial) -> Complaints:
                 yield f"{case}: person {person!r} is accepted already, and is shown options."
 
 
-@check("FOUND stands with at least one option, NOT_FOUND with a reason, IMPOSSIBLE with a proof.")
+@check("FOUND stands with at least one option, IMPOSSIBLE with a proof, every other status with a reason.")
 def states_status_honestly(trial: Trial) -> Complaints:
     for case, answer in trial.answered():
         with_options = set(answer.options.index.get_level_values(0))
@@ -57,8 +57,8 @@ def states_status_honestly(trial: Trial) -> Complaints:
             if (status == Status.FOUND) != (person in with_options):
                 count = "some" if person in with_options else "no"
                 yield f"{case}: person {person!r} is {status}, with {count} options."
-            if status == Status.NOT_FOUND and not _said(answer.why, person, "reason"):
-                yield f"{case}: person {person!r} is NOT_FOUND, and why does not say why."
+            if status not in (Status.ACCEPTED, Status.FOUND) and not _said(answer.why, person, "reason"):
+                yield f"{case}: person {person!r} is {status.value}, and why does not say why."
             if status == Status.IMPOSSIBLE and not _said(answer.why, person, "proof"):
                 yield f"{case}: person {person!r} is IMPOSSIBLE, and why holds no proof."
 

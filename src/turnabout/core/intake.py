@@ -1,0 +1,144 @@
+"""Who is asked for: the people of a table, read, judged and sorted before the first search."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+
+from turnabout.core.answer import Draft
+from turnabout.core.problem import Problem
+from turnabout.core.result import Status
+from turnabout.errors import MethodError
+from turnabout.models.original import is_nullable
+from turnabout.models.pinned import pinned
+from turnabout.schema import Reading
+from turnabout.schema.features import is_missing
+from turnabout.typing import Tensor
+
+AGREE = 1e-6  # share by which an encoded row's margin may differ from the original's
+
+
+@dataclass(frozen=True)
+class Group:
+    """People who are searched together, and the decision maker as they know it."""
+
+    problem: Problem
+    rows: np.ndarray  # places among the people read
+    complete: bool  # whether the search sees all that the original sees of them: only then can it prove anything
+
+
+@dataclass(frozen=True)
+class Intake:
+    """The people whose rows could be read, m of them; the others are entered in the draft."""
+
+    problem: Problem
+    draft: Draft
+    place: np.ndarray  # (m,) of each in the table as given
+    table: pd.DataFrame  # (m rows) the schema's columns
+    x: Tensor  # (m, d)
+    margin: np.ndarray  # (m,) of the original; NaN where it gave none
+    odd: np.ndarray  # (m, F) cells, fixed or missing, that the model sees otherwise than x tells
+
+    def groups(self) -> Iterator[Group]:
+        """The refused, in a canonical order: results may depend on a row's place in a batch, answers must not.
+
+        People of whom x tells all are one group. The others are first searched like these, if at least their own row
+        has the margin that x says. Those who have no option by then are searched with a decision maker who is asked
+        about just their cells: the groups are to be searched one by one, as they come.
+        """
+        refused = np.flatnonzero(self.margin < 0)
+        refused = refused[np.lexsort(self.x[refused].cpu().numpy().T)]
+        odd = refused[self.odd[refused].any(1)]
+        if len(odd):
+            fast = self.problem.ask(self.x[odd])[0].cpu().numpy()
+            same = np.abs(fast - self.margin[odd]) <= AGREE * (1 + np.abs(self.margin[odd])) + self.problem.model.noise
+            plain = ~np.isin(refused, odd)
+            yield Group(self.problem, refused[plain], complete=True)
+            yield Group(self.problem, odd[same], complete=False)
+            left = ~same | (self.draft.status[self.place[odd]] != Status.FOUND)
+            yield from self._pinned(odd[left], fast[left])
+        else:
+            yield Group(self.problem, refused, complete=True)
+
+    def _pinned(self, rows: np.ndarray, fast: np.ndarray) -> Iterator[Group]:
+        """Groups of people who share their odd cells."""
+        names = np.array(self.problem.schema.names, dtype=object)
+        members: dict[tuple[object, ...], list[int]] = {}
+        for i, row in enumerate(rows):
+            own = [(name, self.table[name].iloc[int(row)]) for name in names[self.odd[row]]]
+            key = tuple((name, type(cell).__name__, str(cell)) for name, cell in own)
+            members.setdefault(key, []).append(i)
+        for places in members.values():
+            mine = rows[places]
+            cells = self.table.iloc[mine[:1]][list(names[self.odd[mine[0]]])]
+            model = pinned(self.problem.model, cells, self.margin[mine] - fast[places])
+            yield Group(self.problem.decided_by(model), mine, complete=True)
+
+
+def check_people(given: pd.DataFrame) -> None:
+    """Refuse tables in which people cannot be told apart by their labels."""
+    odd_label = given.index.dtype == object and any(isinstance(label, tuple) for label in given.index)
+    if isinstance(given.index, pd.MultiIndex) or odd_label or given.index.hasnans:
+        raise MethodError("people have an index of several levels, or with gaps.", hint="people.reset_index() first.")
+    if not given.index.is_unique:
+        twice = given.index[given.index.duplicated()][0]
+        raise MethodError(f"two people share the index label {twice!r}.", hint="people.reset_index(drop=True)")
+
+
+def take_in(problem: Problem, given: pd.DataFrame, device: str) -> Intake:
+    """Read and judge the people of a table; whoever cannot be read, or has no answer, is told so in the draft."""
+    reading = problem.schema.read(given)
+    draft = Draft(problem, reading.table)
+    lost = reading.unreadable.any(1) if problem.model.encoded else reading.lost
+    for row in np.flatnonzero(lost):
+        draft.without(np.array([row]), Status.UNREADABLE, reading.complaint(int(row)).message)
+    place = np.flatnonzero(~lost)
+    table = reading.readable(reading.table, place)
+    margin, unanswered = problem.ask_original(table)
+    draft.status[place[margin >= 0]] = Status.ACCEPTED
+    draft.without(place[np.isnan(margin)], Status.FAILED, "the model gives no number for this person's own row.")
+    for i, error in unanswered.rows.items():
+        draft.without(place[[i]], Status.FAILED, f"the model failed on this person's own row: {error.message}")
+    _warn(draft, int(lost.sum()), len(unanswered))
+    x = reading.x[torch.as_tensor(place)].to(device)
+    return Intake(problem, draft, place, table, x, margin, _odd(problem, reading, place))
+
+
+def _odd(problem: Problem, reading: Reading, place: np.ndarray) -> np.ndarray:
+    """(m, F) cells that the model looks at and x does not tell: unread ones, and marks of missing cells unlike
+    those of the training table."""
+    schema, model = problem.schema, problem.model
+    odd = reading.odd[place].copy()
+    if model.encoded:
+        return np.zeros_like(odd)
+    like = model.like
+    for f, feature in enumerate(schema.features):
+        if feature.name not in model.columns:
+            odd[:, f] = False
+        elif feature.missing and like is not None:
+            column = reading.table[feature.name].iloc[place]
+            if is_nullable(column.dtype, like[feature.name].dtype):  # made plain before the model sees it
+                continue
+            absent = column.isna().to_numpy(dtype=bool)
+            usual = next((cell for cell in like[feature.name] if is_missing(cell)), np.nan)
+            if absent.any():
+                odd[absent, f] = [type(cell) is not type(usual) for cell in column[absent]]
+    return odd
+
+
+def _warn(draft: Draft, unreadable: int, failed: int) -> None:
+    """Say once how many people have no answer because of their row or the model."""
+    for count, status in ((unreadable, Status.UNREADABLE), (failed, Status.FAILED)):
+        if count:
+            first = next(p for p in sorted(draft.why) if draft.status[p] == status)
+            what = "cannot be read" if status == Status.UNREADABLE else "have no answer of the model"
+            warnings.warn(
+                f"{count} of {len(draft.table)} people {what} and are {status.value}; person "
+                f"{draft.table.index[first]!r}: {draft.why[first][0]}",
+                stacklevel=4,
+            )

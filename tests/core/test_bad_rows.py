@@ -1,0 +1,391 @@
+"""One bad row costs one person: unreadable cells, cells that are passed through, models that fail on some rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import turnabout as ta
+from turnabout.errors import MethodError, ModelError
+
+N = 300
+METHODS = [ta.methods.LocalSearch, ta.methods.GrowingSpheres, ta.methods.NearestRow]
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(7)
+    return pd.DataFrame(
+        {
+            "income": rng.integers(10, 100, N),
+            "debt": rng.integers(0, 50, N).astype(float),
+            "home": rng.choice(["own", "rent", "free"], N),
+            "branch": rng.choice(["north", "south", "east"], N),
+        },
+        index=[f"p{i}" for i in range(N)],
+    )
+
+
+@pytest.fixture(scope="module")
+def accepted(table):
+    bonus = table.branch.map({"north": 30.0, "south": 0.0, "east": -10.0})
+    noise = np.random.default_rng(8).normal(0, 5, N)
+    return (table.income - table.debt + 10 * (table.home == "own") + bonus + noise > 60).to_numpy()
+
+
+@pytest.fixture(scope="module")
+def schema(table):
+    return ta.Schema.infer(table, immutable=["branch"])
+
+
+def pipeline(table, accepted, final, encoder=None):
+    encoder = encoder or OneHotEncoder(handle_unknown="ignore")
+    columns = make_column_transformer((StandardScaler(), ["income", "debt"]), (encoder, ["home", "branch"]))
+    return make_pipeline(columns, final).fit(table, accepted)
+
+
+@pytest.fixture(scope="module")
+def logistic(table, accepted):
+    return pipeline(table, accepted, LogisticRegression())
+
+
+@pytest.fixture(scope="module")
+def forest(table, accepted):
+    return pipeline(table, accepted, RandomForestClassifier(15, max_depth=5, random_state=0))
+
+
+def same_for_others(answer, plain, labels):
+    """The answers of these people, with and without the bad rows."""
+    assert (answer.status[labels] == plain.status[labels]).all()
+    mine = answer.options.index.get_level_values("person").isin(labels)
+    names = list(plain.options.columns)
+    left, right = answer.options[mine][names], plain.options[plain.options.index.get_level_values(0).isin(labels)]
+    pd.testing.assert_frame_equal(left.astype(object), right.astype(object), check_dtype=False)
+
+
+# -- cells that cannot be read ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "text"),
+    [
+        ("home", "boat", "'home' holds 'boat'"),
+        ("home", None, "'home' has a missing value"),
+        ("income", np.nan, "'income' has a missing value"),
+        ("income", np.inf, "'income' holds an infinite value"),
+        ("income", "much", "'income' holds 'much', which is not a number"),
+        ("debt", "12", "'debt' holds '12', which is not a number"),
+        ("debt", pd.NA, "'debt' has a missing value"),
+    ],
+)
+@pytest.mark.parametrize("which", ["logistic", "forest"])
+def test_a_cell_that_cannot_be_read_costs_one_person(request, table, schema, which, column, cell, text):
+    model = request.getfixturevalue(which)
+    people = table.iloc[:25]
+    bad = people.astype({column: object})
+    bad.loc["p3", column] = cell
+    plain = ta.find(model, people, schema=schema, background=table)
+    with pytest.warns(UserWarning, match="1 of 25 people cannot be read and are UNREADABLE; person 'p3'"):
+        answer = ta.find(model, bad, schema=schema, background=table)
+    assert answer.status["p3"] == ta.Status.UNREADABLE
+    assert text in answer.why.reason["p3"]
+    assert "p3" not in answer.options.index.get_level_values(0)
+    same_for_others(answer, plain, [p for p in people.index if p != "p3"])
+    assert ta.Recourse.from_json(answer.to_json()) == answer
+
+
+def test_nobody_can_be_read(table, schema, logistic):
+    with pytest.warns(UserWarning, match="5 of 5 people cannot be read"):
+        answer = ta.find(logistic, table.iloc[:5].assign(home="castle"), schema=schema, background=table)
+    assert (answer.status == ta.Status.UNREADABLE).all() and answer.options.empty
+    assert answer.counts()["UNREADABLE"] == 5
+
+
+def test_landings_set_unreadable_people_aside_too(table, schema, logistic):
+    bad = table.iloc[:25].copy()
+    bad.loc["p3", "home"] = "boat"
+    with pytest.warns(UserWarning, match="UNREADABLE"):
+        answer = ta.find(logistic, bad, schema=schema, background=table, landing=ta.landing.Probability(0.6))
+    assert answer.status["p3"] == ta.Status.UNREADABLE
+    assert (answer.status == ta.Status.FOUND).any()
+
+
+def test_a_module_takes_nothing_it_cannot_read(table, schema):
+    import torch
+
+    torch.manual_seed(0)
+    model = ta.models.wrap(torch.nn.Linear(schema.d, 1), schema, output="logit")
+    people = table.iloc[:4].copy()
+    people.loc["p1", "branch"] = "west"
+    with pytest.warns(UserWarning, match="UNREADABLE"):
+        answer = ta.methods.LocalSearch().fit(ta.Problem(schema, model)).find(people)
+    assert answer.status["p1"] == ta.Status.UNREADABLE and "'west'" in answer.why.reason["p1"]
+
+
+def test_background_rows_that_cannot_be_read_are_left_out(table, schema, logistic, accepted):
+    background = table.astype({"income": object}).copy()
+    background.iloc[5, 0] = "much"
+    with pytest.warns(UserWarning, match="1 of 300 background rows"):
+        problem = ta.Problem(schema, ta.models.wrap(logistic, schema), background=background, labels=accepted)
+    assert len(problem.background) == len(problem.background_x) == len(problem.labels) == N - 1
+    with pytest.raises(ta.TurnaboutError, match="none of the 3 background rows"):
+        ta.Problem(schema, problem.model, background=table.iloc[:3].assign(home="castle"))
+
+
+# -- fixed cells ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["logistic", "forest"])
+@pytest.mark.parametrize("method", [None, *METHODS])
+def test_a_branch_that_training_never_saw_is_passed_through(request, table, schema, which, method):
+    model = request.getfixturevalue(which)
+    people = table.iloc[:20].copy()
+    people.loc[["p1", "p4", "p7"], "branch"] = "west"
+    people.loc["p9", "branch"] = None
+    answer = ta.find(model, people, schema=schema, background=table, method=method and method.small())
+    direct = model.predict(people)
+    assert ((answer.status == ta.Status.ACCEPTED) == direct).all()
+    options = answer.options[list(schema.names)]
+    assert model.predict(options).all()
+    for person, option in options.groupby(level="person"):
+        own = people.branch[person]
+        assert all(b == own or (pd.isna(b) and pd.isna(own)) for b in option.branch)
+    searched = [p for p in ("p1", "p4", "p7", "p9") if answer.status[p] != ta.Status.ACCEPTED]
+    assert searched and (answer.status[searched] == ta.Status.FOUND).all()
+
+
+def test_the_plan_of_a_passed_branch_is_the_cheapest_for_it(table, schema, logistic):
+    """The exact method goes on being exact: an unseen branch only shifts the margin of an additive model."""
+    people = table.iloc[:12].assign(branch="west")
+    model = ta.models.wrap(logistic, schema, background=table)
+    problem = ta.Problem(schema, model)
+    exact = ta.methods.ExactLinear().fit(problem).find(people)
+    search = ta.methods.LocalSearch().fit(problem).find(people)
+    assert (exact.status == search.status).all() and (exact.status == ta.Status.FOUND).any()
+    assert (exact.options.cost <= search.options.cost + 1e-9).all()
+    assert logistic.predict(exact.options[list(schema.names)]).all()
+
+
+def test_an_encoder_that_refuses_the_branch_costs_those_people_only(table, accepted, schema):
+    strict = pipeline(table, accepted, LogisticRegression(), OneHotEncoder())
+    people = table.iloc[:20].copy()
+    people.loc["p2", "branch"] = "west"
+    with pytest.warns(UserWarning, match="1 of 20 people have no answer of the model and are FAILED; person 'p2'"):
+        answer = ta.find(strict, people, schema=schema, background=table)
+    assert answer.status["p2"] == ta.Status.FAILED and "west" in answer.why.reason["p2"]
+    plain = ta.find(strict, table.iloc[:20], schema=schema, background=table)
+    same_for_others(answer, plain, [p for p in people.index if p != "p2"])
+
+
+def test_dates_and_identifiers_go_to_the_model_as_they_are(table, accepted):
+    opened = pd.date_range("2019-01-01", periods=N, freq="D")
+    people = table.assign(opened=opened, account=[f"{i:05d}" for i in range(N)])
+    schema = ta.Schema.infer(people, immutable=["branch"])
+    assert schema["opened"] == ta.Passthrough("opened") and schema["account"] == ta.Passthrough("account")
+
+    def bank(rows):
+        assert rows.opened.dtype == people.opened.dtype and all(len(a) == 5 for a in rows.account)
+        years = (pd.Timestamp("2020-01-01") - rows.opened).dt.days / 365
+        return 1 / (1 + np.exp(-(rows.income - rows.debt - 60 + 10 * years) / 10))
+
+    some = people.iloc[::25]
+    answer = ta.find(bank, some, schema=schema, background=people, method=ta.methods.LocalSearch.small())
+    assert ((answer.status == ta.Status.ACCEPTED) == (bank(some) >= 0.5)).all()
+    assert (answer.status == ta.Status.FOUND).any()
+    assert (bank(answer.options[list(schema.names)]) >= 0.5).all()
+    labels = answer.options.index.get_level_values("person")
+    assert (answer.options.opened.to_numpy() == some.opened[labels].to_numpy()).all()
+    assert (answer.options.account.to_numpy() == some.account[labels].to_numpy()).all()
+    assert not (answer.status == ta.Status.FAILED).any()
+
+
+def test_a_passed_column_that_the_model_ignores_costs_nothing(table, schema, logistic):
+    people = table.iloc[:30].assign(account=[f"{i:05d}" for i in range(30)])
+    wider = ta.Schema((*schema.features, ta.Passthrough("account")))
+    answer = ta.find(logistic, people, schema=wider)
+    plain = ta.find(logistic, people, schema=schema)
+    assert (answer.status == plain.status).all()
+    assert (answer.options[list(schema.names)] == plain.options[list(schema.names)]).all().all()
+    assert answer.made_by == "ExactLinear()"
+
+
+# -- missing cells, however they are marked ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gaps(table):
+    home = table.home.astype(object)
+    home[table.income % 5 == 0] = None
+    return table.assign(home=home)
+
+
+MARKS = {
+    "None": lambda t: t,
+    "NaN": lambda t: t.assign(home=t.home.where(t.home.notna(), np.nan)),
+    "NA": lambda t: t.assign(home=[pd.NA if v is None else v for v in t.home]).astype({"home": object}),
+    "str": lambda t: t.astype({"home": "str"}),
+    "records": lambda t: pd.DataFrame(t.to_dict("records"), index=t.index),
+}
+
+
+@pytest.mark.parametrize("final", [LogisticRegression(), RandomForestClassifier(15, max_depth=5, random_state=0)])
+@pytest.mark.parametrize("given", MARKS)
+@pytest.mark.parametrize("trained", ["None", "NaN"])
+def test_the_model_sees_missing_cells_as_they_are_given(gaps, accepted, final, trained, given):
+    train, people = MARKS[trained](gaps), MARKS[given](gaps.iloc[:60])
+    model = pipeline(train, accepted, final)
+    schema = ta.Schema.infer(train, immutable=["branch"])
+    answer = ta.find(model, people, schema=schema, background=train)
+    assert ((answer.status == ta.Status.ACCEPTED) == model.predict(people)).all()
+    options = answer.options[list(schema.names)]
+    assert model.predict(options).all()
+    labels = options.index.get_level_values("person")
+    own = people.home[labels]
+    missing = own.isna().to_numpy()
+    assert all(type(a) is type(b) for a, b in zip(options.home[missing], own[missing], strict=True))
+    assert (answer.status != ta.Status.NOT_FOUND).all()
+
+
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+@pytest.mark.parametrize("trained", ["None", "NaN"])
+def test_converted_tables_are_answered_as_the_plain_ones(gaps, accepted, trained, backend):
+    train = MARKS[trained](gaps)
+    model = pipeline(train, accepted, LogisticRegression())
+    schema = ta.Schema.infer(train, immutable=["branch"])
+    plain = ta.find(model, train.iloc[:60], schema=schema, background=train)
+    converted = train.iloc[:60].convert_dtypes(dtype_backend=backend)
+    answer = ta.find(model, converted, schema=schema, background=train)
+    assert (answer.status == plain.status).all()
+    assert (answer.options.cost == plain.options.cost).all()
+    assert answer.options.home.dtype == converted.home.dtype
+
+
+# -- models that fail on some rows -------------------------------------------------------------------------------------
+
+
+def bank(rows):
+    return 1 / (1 + np.exp(-(rows.income.to_numpy(dtype=float) - rows.debt.to_numpy(dtype=float) - 60) / 10))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_25th_call_failing_costs_nobody_anything(table, schema, method):
+    calls = []
+
+    def flaky(rows):
+        calls.append(len(rows))
+        if len(calls) % 25 == 0:
+            raise ConnectionError("gateway timeout")
+        return bank(rows)
+
+    def answer(function):
+        problem = ta.Problem(schema, ta.models.wrap(function, schema), background=table)
+        return method.small().fit(problem).find(table.iloc[:200])
+
+    got, wanted = answer(flaky), answer(bank)
+    assert (got.status == wanted.status).all()
+    assert got.options.equals(wanted.options)
+
+
+def test_a_model_that_cannot_answer_about_some_values_costs_nobody_else(table, schema):
+    def fragile(rows):
+        if (rows.income > 90).any():
+            raise ValueError("income out of range")
+        return bank(rows) * np.where(rows.branch == "east", 0.8, 1.0)
+
+    problem = ta.Problem(schema, ta.models.wrap(fragile, schema, threshold=0.4), background=table)
+    people = table[table.income < 90].iloc[:60].assign(debt=lambda t: t.debt.clip(upper=20))
+    answer = ta.methods.LocalSearch.small().fit(problem).find(people)
+    assert answer.status.isin([ta.Status.ACCEPTED, ta.Status.FOUND]).all()
+    assert (fragile(answer.options[list(schema.names)]) >= 0.4).all()
+
+
+def test_what_was_not_answered_proves_nothing(table):
+    schema = ta.Schema((ta.Number("a", low=0, high=9, step=1), ta.Binary("b")))
+
+    def half(rows):
+        if (rows.b == 1).any():
+            raise ValueError("no such branch")
+        return np.full(len(rows), 0.1)
+
+    people = pd.DataFrame({"a": [1, 2, 3], "b": [0, 0, 0]})
+    answer = ta.methods.LocalSearch().fit(ta.Problem(schema, ta.models.wrap(half, schema))).find(people)
+    assert (answer.status == ta.Status.FAILED).all()
+    assert answer.why.reason.str.contains("no such branch").all()
+    always = ta.models.wrap(lambda rows: np.full(len(rows), 0.1), schema)
+    assert (ta.methods.LocalSearch().fit(ta.Problem(schema, always)).find(people).status == "IMPOSSIBLE").all()
+
+
+def test_retries_wait_longer_each_time(monkeypatch, schema, table):
+    waits, calls = [], []
+    monkeypatch.setattr("time.sleep", waits.append)
+
+    def tired(rows):
+        calls.append(len(rows))
+        if len(calls) <= 3:
+            raise ConnectionError("busy")
+        return bank(rows)
+
+    asked = ta.models.Remote(tired, retries=3, wait=1.0, longest=3.0)
+    assert (asked(table) == bank(table)).all()
+    assert waits == [1.0, 2.0, 3.0]
+    calls.clear()
+    with pytest.raises(ConnectionError, match="busy"):
+        ta.models.Remote(tired, retries=1)(table)
+    calls[:] = [0, 0, 0]
+    assert (ta.models.Remote(tired, rows=64)(table) == bank(table)).all()
+    assert calls[3:] == [64, 64, 64, 64, 44]
+    assert "function bank" in repr(ta.models.wrap(ta.models.Remote(bank), schema))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"function": 3}, "cannot be called"),
+        ({"function": bank, "retries": -1}, "retries=-1"),
+        ({"function": bank, "wait": -1}, "wait=-1"),
+        ({"function": bank, "rows": 0}, "rows=0"),
+        ({"function": bank, "factor": 0.5}, "factor=0.5"),
+    ],
+)
+def test_remote_refuses_odd_settings(arguments, text):
+    with pytest.raises(ModelError, match=text):
+        ta.models.Remote(**arguments)
+
+
+# -- a budget of queries -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("limit", [5, 60])
+def test_the_query_limit_is_kept(table, schema, method, limit):
+    asked = []
+
+    def counted(rows):
+        asked.append(len(rows))
+        return bank(rows)
+
+    people = table.iloc[:40]
+    problem = ta.Problem(schema, ta.models.wrap(counted, schema), background=table)
+    fitted = method.small().fit(problem)
+    asked.clear()
+    answer = fitted.find(people, query_limit=limit)
+    refused = int((bank(people) < 0.5).sum())
+    assert sum(asked) <= limit * refused + 4 * len(people)
+    unfinished = answer.status[answer.status == ta.Status.UNFINISHED].index
+    assert answer.why.reason[unfinished].str.contains("query limit").all()
+    assert (bank(answer.options[list(schema.names)]) >= 0.5).all()
+    assert not (answer.status == ta.Status.IMPOSSIBLE).any()
+    if limit == 5:
+        assert len(unfinished)
+
+
+def test_a_query_limit_must_be_a_number(table, schema):
+    method = ta.methods.LocalSearch().fit(ta.Problem(schema, ta.models.wrap(bank, schema)))
+    with pytest.raises(MethodError, match="query_limit=0"):
+        method.find(table, query_limit=0)
