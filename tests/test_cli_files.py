@@ -213,15 +213,28 @@ def test_a_drafted_schema_keeps_codes(desk):
     assert schema["truth"].levels == (False, True) and not any(feature.missing for feature in schema)
 
 
-def test_one_cell_that_cannot_be_read_reaches_find(desk, monkeypatch):
-    folder, _, people = desk
-    people.astype({"income": object}).head(3).assign(income=["much", 5, ""]).to_csv(folder / "words.csv", index=False)
-    seen = []
-    monkeypatch.setattr("turnabout.methods.find", lambda model, table, **more: seen.append(table) or 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        turnabout("find", folder / "words.csv", "--model", folder / "model.joblib", "--schema", folder / "schema.yaml")
-    assert seen[0].income.tolist()[:2] == ["much", 5] and pd.isna(seen[0].income[2])
-    pd.testing.assert_frame_equal(seen[0].drop(columns="income"), people.head(3).drop(columns="income"))
+def test_one_cell_that_cannot_be_read_costs_one_person(desk):
+    folder, models, people = desk
+    names = [*TEXTS, *NUMBERS]
+    refused = people[~models["model"].predict(people[names])].head(6)
+    spoilt = refused.astype({"income": object, "debt": object}).reset_index(drop=True)
+    spoilt.loc[1, "income"], spoilt.loc[2, "debt"], spoilt.loc[3, "plan"] = "much", "", "golden"
+    spoilt.loc[4, "zip"] = "99999"  # fixed, so that it is passed through
+    spoilt.to_csv(folder / "spoilt.csv", index=False)
+    files = ["--model", folder / "model.joblib", "--schema", folder / "schema.yaml", "--id", "id"]
+    done = turnabout("find", folder / "spoilt.csv", *files)
+    assert done.returncode == 0, done.stderr
+    answer = ta.Recourse.from_json(done.stdout)
+    whole = ta.Recourse.from_json(turnabout("find", folder / "people.csv", *files).stdout)
+    unread = [label for label, status in answer.status.items() if status == "UNREADABLE"]
+    assert unread == refused.id.tolist()[1:4]
+    assert answer.why.reason[unread[0]] == "column 'income' holds 'much', which is not a number."
+    for label in refused.id.tolist()[:1] + refused.id.tolist()[5:]:
+        assert answer.status[label] == whole.status[label] == "FOUND"
+        same = answer.options.xs(label, level="person")[names], whole.options.xs(label, level="person")[names]
+        pd.testing.assert_frame_equal(*same)
+    fourth = answer.options.xs(refused.id.tolist()[4], level="person")[names]
+    assert fourth.zip.tolist() == ["99999"] and models["model"].predict(fourth).all()
 
 
 # -- what is written ------------------------------------------------------------------------------------------------

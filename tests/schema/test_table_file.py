@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import turnabout as ta
 from turnabout.errors import DataError
-from turnabout.schema import TableFile, read_table
+from turnabout.schema import TableFile, read_table, read_tables
 
 AWKWARD = pd.DataFrame(
     {
@@ -293,6 +293,17 @@ def test_a_draft_describes_columns_as_they_will_be_read():
 
 def torch_equal(one, table, other, seen):
     return bool((one.encode(table) == other.encode(seen)).all())
+
+
+def test_a_passthrough_has_one_type_in_all_files():
+    schema = ta.Schema((ta.Number("x"), ta.Passthrough("branch")))
+    files = [TableFile.open(io.StringIO(f"x,branch\n1,{cell}\n")) for cell in ("017", "18")]
+    one, other = read_tables(files, schema)
+    assert one.branch.tolist() == ["017"] and other.branch.tolist() == ["18"]
+    assert read_tables(files[1:], schema)[0].branch.tolist() == [18]
+    assert read_table(io.StringIO("x,branch\n1,18\n"), schema, as_text=["branch", "x"]).to_dict("records") == [
+        {"x": 1, "branch": "18"}
+    ]
 
 
 # -- what cannot be read ------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from turnabout.cli.app import actions_app, app
-from turnabout.cli.files import class_named, load_model, read_table, set_id
+from turnabout.cli.files import class_named, load_model, open_table, read_table, set_id
 from turnabout.cli.outputs import check_folder
 from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data
 
@@ -169,7 +169,7 @@ def from_files(
     from turnabout.actions import ActionSet
     from turnabout.core import Problem
     from turnabout.models import wrap
-    from turnabout.schema import Schema
+    from turnabout.schema import Schema, read_tables
 
     needed = {"PEOPLE": people, "--model": model, "--schema": schema, "--actions": actions}
     if absent := [name for name, value in needed.items() if value is None]:
@@ -179,8 +179,9 @@ def from_files(
         )
     assert people is not None and model is not None and schema is not None and actions is not None
     known, declared = Schema.load(schema), ActionSet.load(actions)
-    table = set_id(read_table(people, known), id_column)
-    rows = None if background is None else read_table(str(background), known)
+    files = [open_table(people)] if background is None else [open_table(people), open_table(str(background))]
+    table, *rest = read_tables(files, known)
+    table, rows = set_id(table, id_column), rest[0] if rest else None
     fitted = load_model(model)
     wanted = None if target is None else class_named(fitted, target)
     wrapped = wrap(fitted, known, threshold, target=wanted, background=rows)

@@ -81,6 +81,7 @@ def find(
     A model made by `turnabout train` brings its schema and how far columns may move.
     """
     from turnabout.methods import find as find_recourse
+    from turnabout.schema import read_tables
 
     chosen = None if method is None else method_named(method)
     where = read_landing(landing)
@@ -91,8 +92,9 @@ def find(
     if known_schema is None:
         known_schema = draft_schema((rows or asked).read(as_text=beside), fitted, beside)
         say(f"note: {DRAFTED}")
-    table = set_id(asked.read(known_schema, as_text=[id_column or ""]), id_column)
-    known = None if rows is None else rows.read(known_schema, by_look=[labels or ""])
+    files = [asked] if rows is None else [asked, rows]
+    tables = read_tables(files, known_schema, as_text=[id_column or ""], by_look=[labels or ""])
+    table, known = set_id(tables[0], id_column), None if rows is None else tables[1]
     if known is not None and id_column is not None:
         known = known.drop(columns=id_column, errors="ignore")
     accepted = None

@@ -65,6 +65,7 @@ def pose(
 ) -> Question:
     """Read the files and wrap the model; without a schema one is drafted from all columns but those `beside`."""
     from turnabout.models import wrap
+    from turnabout.schema import read_tables
 
     fitted = load_model(model)
     known, rules = read_frame(fitted, schema, None)
@@ -72,13 +73,33 @@ def pose(
     notes: tuple[str, ...] = ()
     if known is None:
         known, notes = draft_schema((others or asked).read(), fitted, (*beside, id_column)), (DRAFTED,)
-    table = with_plain_labels(set_id(asked.read(known, as_text=[id_column or ""], by_look=beside), id_column))
+    files = [asked] if others is None else [asked, others]
+    tables = read_tables(files, known, as_text=[id_column or ""], by_look=beside)
+    table, rows = with_plain_labels(set_id(tables[0], id_column)), None if others is None else tables[1]
     if not len(table):
         raise typer.BadParameter(f"there is nobody in {people!r}.", param_hint="PEOPLE")
-    rows = None if others is None else others.read(known, by_look=beside)
+    table, aside = readable(table, known)
+    notes += aside
     wanted = None if target is None else class_named(fitted, target)
     wrapped = wrap(fitted, known, threshold, target=wanted, background=table if rows is None else rows)
     return Question(table, rows, known, wrapped, fitted, wanted, list(rules), notes)
+
+
+def readable(table: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Those whose rows the schema can read, and a note about the others: a report tells of people, not of cells."""
+    import numpy as np
+
+    reading = schema.read(table)
+    lost = np.asarray(reading.unreadable.any(1))
+    if not lost.any():
+        return table, ()
+    first = int(lost.argmax())
+    complaint = reading.complaint(first)
+    if lost.all():
+        raise complaint
+    verb = "is" if lost.sum() == 1 else "are"
+    note = f"{lost.sum()} of {len(lost)} people cannot be read and {verb} left out; person {table.index[first]!r}: "
+    return reading.readable(table, np.flatnonzero(~lost)), (note + complaint.message,)
 
 
 def check_out(out: Path | None) -> Path | None:

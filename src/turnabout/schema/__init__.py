@@ -7,7 +7,7 @@ from turnabout.schema.put import mold
 from turnabout.schema.schema import Reading, Schema
 from turnabout.schema.spreadsheet import bare_text, spreadsheet_csv
 from turnabout.schema.table import as_frame
-from turnabout.schema.table_file import TableFile, read_table
+from turnabout.schema.table_file import TableFile, read_table, read_tables
 
 __all__ = [
     "Binary",
@@ -24,5 +24,6 @@ __all__ = [
     "bare_text",
     "mold",
     "read_table",
+    "read_tables",
     "spreadsheet_csv",
 ]

@@ -14,7 +14,7 @@ import json
 import lzma
 import warnings
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
@@ -22,7 +22,15 @@ from typing import IO, Any, Literal, get_args
 import pandas as pd
 
 from turnabout.errors import DataError
-from turnabout.schema.cell_types import column_by_look, declared_cells, declared_column, own_column, text_column
+from turnabout.schema.cell_types import (
+    TEXT,
+    column_by_look,
+    declared_cells,
+    declared_column,
+    own_column,
+    text_column,
+)
+from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.schema import Schema
 from turnabout.typing import Json
 
@@ -56,7 +64,7 @@ def read_table(
     schema : decides how its columns are read; those that it does not name are kept as text. Without one, columns of
         CSV are read by their look: as numbers or truths if every cell is one beyond doubt, else as text.
     kind : of the file, if its name does not say it; "csv" otherwise.
-    as_text : columns to keep as text in any case, such as the labels of people: "00017" stays so.
+    as_text : columns to keep as text that the schema does not type, such as the labels of people: "00017" stays so.
     by_look : columns outside the schema to read by their look, such as outcomes and groups.
     """
     return TableFile.open(source, kind).read(schema, as_text=as_text, by_look=by_look)
@@ -105,6 +113,12 @@ class TableFile:
         """The columns, in order."""
         return list(self.columns) if self.frame is None else list(self.frame.columns)
 
+    def is_text(self, name: str) -> bool:
+        """Whether a column of CSV is text by its look."""
+        if self.has_types or name not in self.columns:
+            return False
+        return bool(column_by_look(self.columns[name])[0].dtype == TEXT)
+
     def read(
         self, schema: Schema | None = None, *, as_text: Collection[str] = (), by_look: Collection[str] = ()
     ) -> pd.DataFrame:
@@ -114,7 +128,7 @@ class TableFile:
         features = {} if schema is None else {feature.name: feature for feature in schema}
         columns: dict[str, pd.Series] = {}
         for name, cells in self.columns.items():
-            if name in features:
+            if name in features and not (name in as_text and isinstance(features[name], Passthrough)):
                 columns[name] = (declared_cells if self.has_types else declared_column)(features[name], cells)
             elif self.has_types:
                 columns[name] = own_column(cells)
@@ -129,6 +143,19 @@ class TableFile:
                         stacklevel=3,
                     )
         return pd.DataFrame(columns)
+
+
+def read_tables(
+    files: Sequence[TableFile], schema: Schema, *, as_text: Collection[str] = (), by_look: Collection[str] = ()
+) -> list[pd.DataFrame]:
+    """Several tables about the same columns, so that a column has one type in all of them.
+
+    Only a `Passthrough`, which declares no type, could have two: codes without leading zeros in one file, and with
+    some in another. It is text in all if it is in one.
+    """
+    loose = [feature.name for feature in schema if isinstance(feature, Passthrough)]
+    texts = [name for name in loose if any(file.is_text(name) for file in files)]
+    return [file.read(schema, as_text=[*as_text, *texts], by_look=by_look) for file in files]
 
 
 def _kind_of(name: str) -> TableKind:
