@@ -161,7 +161,7 @@ def test_words_that_look_missing_are_levels_if_the_schema_says_so(desk, tmp_path
     from turnabout.cli import read_table
 
     (tmp_path / "t.csv").write_text("k,n\nNone,1\nNA,\n")
-    schema = ta.Schema((ta.Category("k", levels=("None", "b")), ta.Number("n", low=0, high=2)))
+    schema = ta.Schema((ta.Category("k", levels=("None", "b"), missing=True), ta.Number("n", low=0, high=2)))
     table = read_table(str(tmp_path / "t.csv"), schema)
     assert table.k[0] == "None" and pd.isna(table.k[1]) and pd.isna(table.n[1])
 

@@ -204,7 +204,6 @@ def test_labels_to_train_on_are_those_of_the_model():
         ({"people": "absent.csv"}, [], 2, "there is no file"),
         ({"people": "nobody.csv"}, [], 2, "there is nobody in"),
         ({"people": "alike.csv"}, [], 2, "there is nothing to tell apart"),
-        ({"people": "words.csv"}, [], 1, "which is not a number"),
         ({"people": "approved.csv"}, [], 2, "have no 'repaid'"),
         ({"model": "train.csv"}, [], 2, "cannot be loaded as a model"),
         ({"model": "dict.joblib"}, [], 1, "dict"),
@@ -278,6 +277,16 @@ def test_the_page_of_explain(why):
     assert f"{left} more refused people" in page and "<script" not in page
     assert html.escape(document["letters"][1]["person"]) in page
     assert "The income" in page  # by its title
+
+
+def test_people_who_cannot_be_read_are_left_out_and_told(desk):
+    done = turnabout(*asked(desk, people="words.csv"), "--id", "name")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["risk"]["n"] == 239 and "1 of 240 people cannot be read and is left out" in done.told
+    assert "column 'income' holds 'much', which is not a number." in document["notes"][0]
+    pd.read_csv(desk / "words.csv").assign(income="much").to_csv(desk / "all.csv", index=False)
+    told(turnabout(*asked(desk, people="all.csv")), 1, "column 'income' holds 'much', which is not a number")
 
 
 @pytest.mark.parametrize("name", ["kernel-shap", "lime", "c-lime", "occlusion", "gradient", "smooth-grad",

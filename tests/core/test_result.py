@@ -85,3 +85,64 @@ def test_changes_name_only_what_changed(answer):
 def test_repr_counts(answer):
     assert "60 people" in repr(answer) and "FOUND" in repr(answer)
     assert sum(answer.counts().values()) == 60
+
+
+# -- damaged documents (more of them: tests/test_documents.py) ---------------------------------------------------------
+
+
+def edited(document, path, value):
+    """The document with another value at a place."""
+    out = json.loads(json.dumps(document))
+    inside = out
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    return out
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        (("made_by",), 3, r"damaged at \$.made_by: 3 is not of type 'string'"),
+        (("status", 0), "GRANTED", r"damaged at \$.status\[0\]"),
+        (("people", "columns", 0, "dtype"), None, r"damaged at \$.people.columns\[0\].dtype"),
+        (("options", "columns", 0, "values", 0), [], r"damaged at \$.options.columns\[0\].values\[0\]"),
+        (("people", "columns", 0, "dtype"), "int65", "column 'income' of people cannot be read"),
+        (("seconds",), float("inf"), "it took no finite time"),
+        (("status",), ["FOUND"], "it has 1 statuses for 60 people"),
+        (("people", "index", 0), "p1", "two people share a label"),
+        (("options", "columns", 0, "name"), "wealth", "options have the column 'wealth', which people have not"),
+        (("options", "columns", -1, "name"), "income", "'options' have two columns of the same name"),
+        (("options", "index_names"), ["person", "number"], "the labels of 'options' are not person, option, each once"),
+        (("options", "index", 0, 0), "nobody", "'options' speak of somebody who is not among the people"),
+        (("why", "index"), ["nobody"], "'why' speak of somebody who is not among the people"),
+    ],
+)
+def test_a_damaged_answer_is_told(answer, path, value, text):
+    document = answer.to_dict()
+    for column in document["why"]["columns"] if path[0] == "why" else ():
+        column["values"] = [{"object": "", "str": "", "float64": 0.5, "int64": 1}[column["dtype"]]]
+    with pytest.raises(TurnaboutError, match=text) as error:
+        ta.Recourse.from_dict(edited(document, path, value))
+    assert error.value.hint
+
+
+def test_statuses_must_fit_the_options(answer):
+    document = answer.to_dict()
+    found = document["status"].index("FOUND")
+    for status, text in (("ACCEPTED", "is ACCEPTED and has an option"), ("FOUND", "is FOUND and has no option")):
+        place = found if status == "ACCEPTED" else document["status"].index("ACCEPTED")
+        with pytest.raises(TurnaboutError, match=text):
+            ta.Recourse.from_dict(edited(document, ("status", place), status))
+
+
+def test_the_schema_knows_every_status():
+    known = json_schema()["properties"]["status"]["items"]["enum"]
+    assert {status.value for status in ta.Status} <= set(known)
+    assert {"UNFINISHED", "UNREADABLE", "FAILED"} <= set(known)
+
+
+def test_tables_are_described_alike_in_both_schemas():
+    from turnabout.core.validation import load_schema
+
+    assert load_schema("attribution")["$defs"] == json_schema()["$defs"]

@@ -148,7 +148,7 @@ def test_other_documents_are_refused(scores):
         Certificate.from_json('{"turnabout_recourse": 1}')
     document = pac_threshold(scores).to_dict()
     del document["k"]
-    with pytest.raises(TrainingError, match="this Certificate cannot be read: KeyError"):
+    with pytest.raises(TrainingError, match="this Certificate cannot be read: it has no 'k'"):
         Certificate.from_dict(document)
     with pytest.raises(TrainingError, match="kind 'guess'"):
         Certificate.from_dict(pac_threshold(scores).to_dict() | {"kind": "guess"})

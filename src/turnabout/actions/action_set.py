@@ -14,6 +14,7 @@ from turnabout.actions.bound import BoundActions
 from turnabout.actions.contradictions import contradictions, idle, unreachable
 from turnabout.actions.drafting import draft
 from turnabout.actions.review import review
+from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
 from turnabout.errors import ActionError
 from turnabout.schema import Schema
 from turnabout.typing import Json
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 1
+MARKS = "check brackets, quotes and indents."
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class ActionSet:
         return out | {"actions": [action.to_dict() for action in self.actions]}
 
     @classmethod
+    @reads("the set of actions", ActionError, "compare with ActionSet.to_yaml().")
     def from_dict(cls, document: Mapping[str, Any]) -> ActionSet:
         """The inverse of to_dict; names what is wrong with a document that is no set of actions."""
         if not isinstance(document, Mapping) or not isinstance(document.get("actions"), (list, tuple)):
@@ -121,26 +124,14 @@ class ActionSet:
 
     @classmethod
     def from_json(cls, text: str) -> ActionSet:
-        try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise _unreadable("JSON", error) from None
-        return cls.from_dict(document)
+        return cls.from_dict(read_json(text, "the actions are not valid", ActionError, MARKS))
 
     def to_yaml(self) -> str:
-        import yaml
-
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=110)
+        return write_yaml(self.to_dict())
 
     @classmethod
     def from_yaml(cls, text: str) -> ActionSet:
-        import yaml
-
-        try:
-            document = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise _unreadable("YAML", error) from None
-        return cls.from_dict(document)
+        return cls.from_dict(read_yaml(text, "the actions are not valid", ActionError, MARKS))
 
     def save(self, path: str | Path) -> None:
         """Write YAML, or JSON if the name ends in .json."""
@@ -165,7 +156,7 @@ ENTRIES = ("name", "effect", "cost", "precondition", "duration", "parameters", "
 
 def _action(entry: Any) -> Action:
     if not isinstance(entry, Mapping):
-        raise ActionError(f"{entry!r} is not an action.", hint="give name, effect and cost.")
+        raise ActionError(f"{shown(entry)} is not an action.", hint="give name, effect and cost.")
     name = entry.get("name")
     if unknown := [key for key in entry if key not in ENTRIES]:
         raise ActionError(
@@ -191,7 +182,3 @@ def _parameter(entry: Any, action: Any) -> Parameter:
             f"the action {action!r} has the parameter {entry!r}, which cannot be read.",
             hint="write {name: years, low: 0, high: 10, unit: years}.",
         ) from None
-
-
-def _unreadable(what: str, error: Exception) -> ActionError:
-    return ActionError(f"the actions are not valid {what}: {error}", hint="check brackets, quotes and indents.")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+import os
+import sys
+import warnings
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from turnabout.cli.screen import talk
+from turnabout.cli.screen import say, talk
 
 app = typer.Typer(
     name="turnabout",
@@ -35,11 +39,45 @@ def main() -> None:
     """Exit 0 when done, 1 when it failed, 2 when misused."""
     from turnabout.errors import TurnaboutError
 
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # a stream that is not a file's
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def tell(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, UserWarning):
+                say(f"warning: {message}")
+            else:
+                shown(message, category, *where)
+
+        warnings.showwarning = tell  # type: ignore[assignment]
+        try:
+            run()
+        except TurnaboutError as error:
+            fail(f"{type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            fail("stopped.")
+        except OSError as error:  # a disk that is full, a file that went away
+            drop_stdout()
+            fail(f"{error.filename or 'a file'} cannot be read or written: {error.strerror or error}.")
+        except (MemoryError, RecursionError) as error:
+            fail(f"{type(error).__name__}: the files are too large or nested too deeply for this machine.")
+
+
+def run() -> None:
+    """The command that was given, and everything that it wrote."""
     try:
         app()
-    except TurnaboutError as error:
-        talk.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False)
-        raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        talk.print("stopped.")
-        raise SystemExit(1) from None
+    finally:
+        sys.stdout.flush()
+
+
+def drop_stdout() -> None:
+    """Let nothing more be written to a stdout that takes nothing, also not when the process ends."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def fail(reason: str) -> NoReturn:
+    talk.print(reason, style="red", markup=False, highlight=False)
+    raise SystemExit(1) from None

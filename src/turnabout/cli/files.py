@@ -9,44 +9,62 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import pandas as pd
 
-    from turnabout.schema import Schema
-
-ABSENT = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None")
+    from turnabout.schema import Schema, TableFile
 
 
-def read_table(path: str, schema: Schema | None = None) -> pd.DataFrame:
-    """Read people exactly: numbers as they are written, bit for bit; words of the schema's levels as words."""
-    import pandas as pd
+def open_table(path: str) -> TableFile:
+    """The cells of a table that was named on the command line; - is CSV on stdin."""
+    from turnabout.errors import DataError
+    from turnabout.schema import TableFile
 
-    if path != "-" and not Path(path).is_file():
-        raise typer.BadParameter(f"there is no file {path!r}.")
     try:
-        if path.endswith(".parquet"):
-            return pd.read_parquet(path)
-        if path.endswith(".json"):
-            return pd.read_json(path, orient="records", precise_float=True)
-        return read_csv(sys.stdin if path == "-" else path, schema)
-    except (ValueError, ImportError, OSError) as error:
-        raise typer.BadParameter(f"{path!r} cannot be read as a table: {error}") from None
+        if path == "-":
+            return TableFile.open(getattr(sys.stdin, "buffer", sys.stdin), "csv")
+        if not Path(path).exists():
+            raise DataError(f"there is no file {path!r}.")
+        return TableFile.open(path)
+    except DataError as error:
+        raise typer.BadParameter(f"{error.message} {error.hint}".strip()) from None
+    except OSError as error:  # a name that no file can have
+        raise typer.BadParameter(f"there is no file {path!r}: {error.strerror}.") from None
 
 
-def read_csv(source: Any, schema: Schema | None) -> pd.DataFrame:
-    """CSV with every number as its text says, which older pandas do only when told to."""
-    import pandas as pd
-
-    words = {str(level) for feature in schema or () for level in getattr(feature, "levels", ())}
-    absent = [word for word in ABSENT if word not in words]  # a level named "None" is a level
-    if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1):
-        return pd.read_csv(source, keep_default_na=False, na_values=absent)
-    return pd.read_csv(source, keep_default_na=False, na_values=absent, float_precision="round_trip")
+def read_table(
+    path: str, schema: Schema | None = None, *, as_text: Collection[str] = (), by_look: Collection[str] = ()
+) -> pd.DataFrame:
+    """People as the schema has them; see `turnabout.schema.read_table`."""
+    return open_table(path).read(schema, as_text=as_text, by_look=by_look)
 
 
-def set_id(table: pd.DataFrame, column: str) -> pd.DataFrame:
+def set_id(table: pd.DataFrame, column: str | None) -> pd.DataFrame:
+    """The table with the labels of people as its index; the rows are labelled from 0 where no column is named."""
+    if column is None or column == table.index.name:
+        return table
     if column not in table.columns:
         raise typer.BadParameter(f"the table has no column {column!r}.", param_hint="--id")
     return table.set_index(column)
+
+
+def with_plain_labels(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with labels as reports write them: dates and other labels that JSON does not have as their texts."""
+    odd = any(type(label) not in (str, int, float, bool) for label in table.index.tolist())
+    return table.set_axis(table.index.map(str)) if odd else table
+
+
+def draft_schema(table: pd.DataFrame, fitted: Any, beside: Collection[str | None]) -> Schema:
+    """A schema drafted from the columns that the model reads; from all but those `beside` where it does not say."""
+    from turnabout.schema import Schema
+
+    asked = getattr(fitted, "feature_names_in_", None)
+    known = [name for name in table.columns if name not in beside]
+    names = known if asked is None else [name for name in known if name in asked]
+    if not names:
+        raise typer.BadParameter("the table has no columns that the model knows; give one.", param_hint="--schema")
+    return Schema.infer(table[names])
 
 
 def load_model(path: Path) -> Any:
@@ -57,8 +75,9 @@ def load_model(path: Path) -> Any:
 
     try:
         return joblib.load(path)
-    except Exception as error:
-        raise typer.BadParameter(f"{str(path)!r} cannot be loaded as a model: {error}", param_hint="--model") from None
+    except (Exception, SystemExit) as error:  # loading runs code
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise typer.BadParameter(f"{str(path)!r} cannot be loaded as a model: {reason}", param_hint="--model") from None
 
 
 def class_named(model: Any, name: str) -> Any:

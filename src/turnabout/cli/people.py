@@ -130,14 +130,6 @@ def check_few_move(region: Region | None, schema: Schema, why: str) -> None:
         )
 
 
-def check_folders(**files: Path | None) -> None:
-    """Refuse files that cannot be written, by the option that names each, before the work is done."""
-    for option, file in files.items():
-        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
-            why = "is a folder" if file.is_dir() else "lies in a folder that is not there"
-            raise typer.BadParameter(f"{str(file)!r} {why}.", param_hint=f"--{option}")
-
-
 def _reach(text: str, schema: Schema) -> tuple[str, float]:
     name, _, number = text.rpartition("=")
     try:

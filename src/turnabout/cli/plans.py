@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from turnabout.cli.app import actions_app, app
-from turnabout.cli.files import class_named, load_model, read_table, set_id
+from turnabout.cli.files import class_named, load_model, open_table, read_table, set_id
+from turnabout.cli.outputs import check_folder
 from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data
 
 if TYPE_CHECKING:
@@ -151,8 +152,7 @@ def from_domain(
     study = load(name, whole)
     if people is None:
         return study.problem, study.people
-    table = read_table(people, study.schema)
-    return study.problem, table if id_column is None else set_id(table, id_column)
+    return study.problem, set_id(read_table(people, study.schema), id_column)
 
 
 def from_files(
@@ -169,7 +169,7 @@ def from_files(
     from turnabout.actions import ActionSet
     from turnabout.core import Problem
     from turnabout.models import wrap
-    from turnabout.schema import Schema
+    from turnabout.schema import Schema, read_tables
 
     needed = {"PEOPLE": people, "--model": model, "--schema": schema, "--actions": actions}
     if absent := [name for name, value in needed.items() if value is None]:
@@ -179,10 +179,9 @@ def from_files(
         )
     assert people is not None and model is not None and schema is not None and actions is not None
     known, declared = Schema.load(schema), ActionSet.load(actions)
-    table = read_table(people, known)
-    if id_column is not None:
-        table = set_id(table, id_column)
-    rows = None if background is None else read_table(str(background), known)
+    files = [open_table(people)] if background is None else [open_table(people), open_table(str(background))]
+    table, *rest = read_tables(files, known)
+    table, rows = set_id(table, id_column), rest[0] if rest else None
     fitted = load_model(model)
     wanted = None if target is None else class_named(fitted, target)
     wrapped = wrap(fitted, known, threshold, target=wanted, background=rows)
@@ -205,11 +204,12 @@ def only(table: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
 def write_plans(answer: Recourse, problem: Problem, format: Format) -> None:
     """The answer on stdout."""
     from turnabout.render import write_plan
+    from turnabout.schema import spreadsheet_csv
 
     if format == "json":
         print(answer.to_json(indent=2))
     elif format == "csv":
-        print(answer.steps.reset_index().to_csv(index=False), end="")
+        print(spreadsheet_csv(answer.steps.reset_index()), end="")
     elif format == "table":
         steps = answer.steps.drop(columns=["action", "parameters", "becomes"]).reset_index()
         out.print(frame_table(steps, "Plans: what to do, in order", digits=4))
@@ -227,8 +227,7 @@ def check_pictures(folder: Path) -> None:
     """Refuse before the search what would fail after it."""
     from turnabout.render.plan import need_matplotlib
 
-    if folder.exists() and not folder.is_dir():
-        raise typer.BadParameter(f"{str(folder)!r} is not a folder.", param_hint="--picture")
+    check_folder("picture", folder)
     need_matplotlib()
 
 

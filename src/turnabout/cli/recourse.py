@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from turnabout.cli.app import app, schema_app
-from turnabout.cli.files import class_named, load_model, read_table, set_id
+from turnabout.cli.files import class_named, draft_schema, load_model, open_table, read_table, set_id
 from turnabout.cli.people import read_frame
 from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data, talk
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from turnabout.core.landing import Eta, Landing
 
 Format = Literal["json", "csv", "table"]
+DRAFTED = (
+    "the schema was drafted from the table, so that every column may move freely, which is rarely true; "
+    "`turnabout schema infer` writes one to edit."
+)
 
 
 @app.command()
@@ -77,15 +81,20 @@ def find(
     A model made by `turnabout train` brings its schema and how far columns may move.
     """
     from turnabout.methods import find as find_recourse
+    from turnabout.schema import read_tables
 
     chosen = None if method is None else method_named(method)
     where = read_landing(landing)
     fitted = load_model(model)
     known_schema, rules = read_frame(fitted, schema, reach)
-    table = read_table(people, known_schema)
-    if id_column is not None:
-        table = set_id(table, id_column)
-    known = None if background is None else read_table(str(background), known_schema)
+    asked, rows = open_table(people), None if background is None else open_table(str(background))
+    beside = [name for name in (id_column, labels) if name is not None]
+    if known_schema is None:
+        known_schema = draft_schema((rows or asked).read(as_text=beside), fitted, beside)
+        say(f"note: {DRAFTED}")
+    files = [asked] if rows is None else [asked, rows]
+    tables = read_tables(files, known_schema, as_text=[id_column or ""], by_look=[labels or ""])
+    table, known = set_id(tables[0], id_column), None if rows is None else tables[1]
     if known is not None and id_column is not None:
         known = known.drop(columns=id_column, errors="ignore")
     accepted = None
@@ -210,11 +219,12 @@ def read_landing(text: str | None, eta: Eta | None = None) -> Landing | None:
 
 def write_answer(answer: Recourse, format: Format) -> None:
     """The answer on stdout."""
+    from turnabout.schema import spreadsheet_csv
+
     if format == "json":
         print(answer.to_json(indent=2))
     elif format == "csv":
-        changes = answer.changes()
-        print(changes.to_csv(index=False), end="")
+        print(spreadsheet_csv(answer.changes()), end="")
     else:
         out.print(frame_table(answer.changes(), "Plans: what to change"))
         show_why(answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shlex
 import sys
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from turnabout.cli.files import class_named, load_model, read_table, set_id
-from turnabout.cli.people import check_folders, read_frame
+from turnabout.cli.files import class_named, draft_schema, load_model, open_table, set_id, with_plain_labels
+from turnabout.cli.outputs import check_files
+from turnabout.cli.people import read_frame
+from turnabout.cli.recourse import DRAFTED
 from turnabout.cli.screen import say
 
 if TYPE_CHECKING:
@@ -26,11 +29,6 @@ if TYPE_CHECKING:
     from turnabout.models import Model
     from turnabout.schema import Schema
     from turnabout.typing import Json
-
-DRAFTED = (
-    "the schema was drafted from the table, so that every column may move freely, which is rarely true; "
-    "`turnabout schema infer` writes one to edit."
-)
 
 
 @dataclass(frozen=True)
@@ -67,27 +65,41 @@ def pose(
 ) -> Question:
     """Read the files and wrap the model; without a schema one is drafted from all columns but those `beside`."""
     from turnabout.models import wrap
-    from turnabout.schema import Schema
+    from turnabout.schema import read_tables
 
     fitted = load_model(model)
     known, rules = read_frame(fitted, schema, None)
-    table = read_table(people, known)
-    if id_column is not None:
-        table = set_id(table, id_column)
-    if not len(table):
-        raise typer.BadParameter(f"there is nobody in {people!r}.", param_hint="PEOPLE")
-    rows = None if background is None else read_table(background, known)
+    asked, others = open_table(people), None if background is None else open_table(background)
     notes: tuple[str, ...] = ()
     if known is None:
-        source = table if rows is None else rows
-        asked = getattr(fitted, "feature_names_in_", None)
-        names = [name for name in source.columns if (name not in beside if asked is None else name in asked)]
-        if not names:
-            raise typer.BadParameter("the table has no columns that the model knows; give one.", param_hint="--schema")
-        known, notes = Schema.infer(source[[name for name in names if name != id_column]]), (DRAFTED,)
+        known, notes = draft_schema((others or asked).read(), fitted, (*beside, id_column)), (DRAFTED,)
+    files = [asked] if others is None else [asked, others]
+    tables = read_tables(files, known, as_text=[id_column or ""], by_look=beside)
+    table, rows = with_plain_labels(set_id(tables[0], id_column)), None if others is None else tables[1]
+    if not len(table):
+        raise typer.BadParameter(f"there is nobody in {people!r}.", param_hint="PEOPLE")
+    table, aside = readable(table, known)
+    notes += aside
     wanted = None if target is None else class_named(fitted, target)
     wrapped = wrap(fitted, known, threshold, target=wanted, background=table if rows is None else rows)
     return Question(table, rows, known, wrapped, fitted, wanted, list(rules), notes)
+
+
+def readable(table: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Those whose rows the schema can read, and a note about the others: a report tells of people, not of cells."""
+    import numpy as np
+
+    reading = schema.read(table)
+    lost = np.asarray(reading.unreadable.any(1))
+    if not lost.any():
+        return table, ()
+    first = int(lost.argmax())
+    complaint = reading.complaint(first)
+    if lost.all():
+        raise complaint
+    verb = "is" if lost.sum() == 1 else "are"
+    note = f"{lost.sum()} of {len(lost)} people cannot be read and {verb} left out; person {table.index[first]!r}: "
+    return reading.readable(table, np.flatnonzero(~lost)), (note + complaint.message,)
 
 
 def check_out(out: Path | None) -> Path | None:
@@ -96,9 +108,13 @@ def check_out(out: Path | None) -> Path | None:
         return None
     from turnabout.render.plan import need_matplotlib
 
+    if os.path.isdir(out):  # which never raises
+        raise typer.BadParameter(
+            f"{str(out)!r} is a folder; name the report in it, like {str(out / 'report')!r}.", param_hint="--out"
+        )
     stem = out.with_suffix("") if out.suffix in (".json", ".html") else out
     for suffix in (".json", ".html"):
-        check_folders(out=Path(f"{stem}{suffix}"))
+        check_files(out=Path(f"{stem}{suffix}"))
     need_matplotlib()
     return stem
 

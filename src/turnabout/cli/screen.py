@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,11 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from turnabout.stdout import stdout_for_data
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from turnabout.core import Recourse
     from turnabout.typing import Progress as Callback
+
+__all__ = ["frame_table", "out", "progress_bar", "say", "show_why", "stdout_for_data", "talk"]
 
 out = Console()
 talk = Console(stderr=True)
@@ -43,19 +45,6 @@ def show_why(answer: Recourse) -> None:
     """Those without a plan, and why."""
     if len(answer.why):
         out.print(frame_table(answer.why.reset_index()[["person", "reason", "binding", "proof"]], "No plan, and why"))
-
-
-@contextmanager
-def stdout_for_data() -> Iterator[None]:
-    """Send to stderr what libraries in C write to the process's stdout behind Python's back."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from turnabout.cli.app import app
-from turnabout.cli.files import class_named, load_model, read_table
+from turnabout.cli.files import class_named, load_model, open_table, read_table
+from turnabout.cli.outputs import check_files
 from turnabout.cli.people import (
     Parts,
     check_few_move,
-    check_folders,
     read_accepted,
     read_region,
     split_people,
@@ -79,9 +79,9 @@ def train_model(
 
     from turnabout.schema import Schema
 
-    check_folders(out=out, certificate=certificate)
+    check_files(out=out, certificate=certificate)
     known = Schema.load(schema)
-    table = read_table(people, known)
+    table = read_table(people, known, by_look=[label])
     parts = split_people(table, read_accepted(table, label, yes, known), seed, epsilon, alpha)
     region = read_region(reach, deviations, known, parts.train)
     if trees:
@@ -135,15 +135,17 @@ def calibrate_model(
 ) -> None:
     """Find the highest threshold at which nearly everyone is accepted or can reach acceptance, as a promise."""
     from turnabout import train
-    from turnabout.schema import Schema
+    from turnabout.schema import Schema, read_tables
     from turnabout.train.estimator import Estimator
 
     fitted = load_model(model)
     known = schema_of(fitted) if schema is None else Schema.load(schema)
-    table = read_table(people, known)
+    files = [None if path is None else open_table(path) for path in (people, trained_on, used_on)]
+    tables = iter(read_tables([file for file in files if file is not None], known, by_look=[group or ""]))
+    table, seen, new = (None if file is None else next(tables) for file in files)
+    assert table is not None
     if group is not None and group not in table.columns:
         raise typer.BadParameter(f"the table has no column {group!r}.", param_hint="--group")
-    seen, new = (None if path is None else read_table(path, known) for path in (trained_on, used_on))
     region = read_region(reach, deviations, known, seen)
     scores, rule = who_reaches_what(fitted, known, region, target, seen)
     with stdout_for_data(), warnings.catch_warnings(record=True) as heard:

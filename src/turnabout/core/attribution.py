@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -11,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core.frames import frame_from_json, frame_to_json
+from turnabout.core.validation import check_document
+from turnabout.documents import read_json, reads, shown, write_json
 from turnabout.errors import TurnaboutError
 from turnabout.typing import Json, is_whole
 
@@ -95,10 +96,7 @@ class Attribution:
     unit: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise TurnaboutError(
-                f"kind={self.kind!r} is no kind of attribution.", hint=f"use one of {', '.join(get_args(Kind))}."
-            )
+        _check_kind(self.kind)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -167,7 +165,6 @@ class Attribution:
             layout = {"kind": type(self.layout).__name__} | self.layout.to_dict()
         return {
             "turnabout_attribution": VERSION,
-            "labels": "datetime" if isinstance(self.values.index, pd.DatetimeIndex) else "plain",
             "values": frame_to_json(self.values),
             "output": None if self.output is None else frame_to_json(self.output.to_frame("output")),
             "errors": None if self.errors is None else frame_to_json(self.errors),
@@ -185,16 +182,20 @@ class Attribution:
         }
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return write_json(self.to_dict(), indent)
 
     @classmethod
+    @reads("this attribution", TurnaboutError, "pass what Attribution.to_json wrote, as it was written.")
     def from_dict(cls, document: Json) -> Attribution:
-        """The inverse of to_dict."""
+        """The inverse of to_dict; a damaged document is refused, with where it is damaged."""
         if not isinstance(document, dict) or document.get("turnabout_attribution") != VERSION:
             raise TurnaboutError(
                 "this is not an attribution of turnabout, or one of another version.",
                 hint=f"this release reads turnabout_attribution version {VERSION}, as written by Attribution.to_json.",
             )
+        if "kind" in document:
+            _check_kind(document["kind"])
+        check_document(document, "attribution", "this attribution")
         errors, base, output, layout = (document[name] for name in ("errors", "base", "output", "layout"))
         place: Layout | None = None
         if layout is not None and layout["kind"] == "Pixels":
@@ -202,16 +203,25 @@ class Attribution:
         elif layout is not None:
             place = Words(layout["text"], tuple((a, b, c) for a, b, c in layout["spans"]))
 
-        def read(table: Json) -> pd.DataFrame:
-            frame = frame_from_json(table)
-            dates = document.get("labels") == "datetime"
-            return frame.set_axis(pd.to_datetime(frame.index, format="ISO8601")) if dates else frame
+        def read(table: Json, name: str) -> pd.DataFrame:
+            frame = frame_from_json(table, f"'{name}'")
+            if document.get("labels") == "datetime":  # of releases that wrote no types of labels
+                frame = frame.set_axis(pd.to_datetime(frame.index, format="ISO8601"))
+            if not frame.columns.is_unique:
+                raise ValueError(f"'{name}' have two columns of the same name")
+            if name != "values" and not frame.index.equals(values.index):
+                raise ValueError(f"'{name}' are not of the people of 'values'")
+            return frame
 
+        values = read(document["values"], "values")
+        spread = None if errors is None else read(errors, "errors")
+        if spread is not None and not spread.columns.equals(values.columns):
+            raise ValueError("'errors' are not of the columns of 'values'")
         return cls(
-            values=read(document["values"]),
-            errors=None if errors is None else read(errors),
-            base=None if base is None else read(base)["base"],
-            output=None if output is None else read(output)["output"],
+            values=values,
+            errors=spread,
+            base=None if base is None else read(base, "base")["base"],
+            output=None if output is None else read(output, "output")["output"],
             notes=tuple(document["notes"]),
             layout=place,
             unit=document.get("unit"),
@@ -221,8 +231,11 @@ class Attribution:
     @classmethod
     def from_json(cls, text: str) -> Attribution:
         """The inverse of to_json."""
-        try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise TurnaboutError(f"this is not JSON: {error}", hint="pass what Attribution.to_json wrote.") from None
-        return cls.from_dict(document)
+        return cls.from_dict(read_json(text, "this is not", hint="pass what Attribution.to_json wrote."))
+
+
+def _check_kind(kind: object) -> None:
+    if kind not in get_args(Kind):
+        raise TurnaboutError(
+            f"kind={shown(kind)} is no kind of attribution.", hint=f"use one of {', '.join(get_args(Kind))}."
+        )

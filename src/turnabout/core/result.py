@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ import pandas as pd
 from turnabout.core.attribution import Attribution
 from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.core.plan import Plans
+from turnabout.core.validation import check_document, load_schema
+from turnabout.documents import read_json, reads, write_json
 from turnabout.errors import TurnaboutError
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor, is_whole
@@ -263,36 +264,39 @@ class Recourse:
         return document | {name: frame_to_json(frame) for name, frame in parts.items() if len(frame)}
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return write_json(self.to_dict(), indent)
 
     @classmethod
+    @reads("this answer", TurnaboutError, "pass what Recourse.to_json wrote, as it was written.")
     def from_dict(cls, document: Json) -> Recourse:
+        """The inverse of to_dict; a damaged document is refused, with where it is damaged."""
         if not isinstance(document, dict) or document.get("turnabout_recourse") != VERSION:
             raise TurnaboutError(
                 "this is not an answer of turnabout, or one of another version.",
                 hint=f"this release reads turnabout_recourse version {VERSION}, as written by Recourse.to_json.",
             )
-        people = frame_from_json(document["people"])
+        from turnabout.core.consistency import check_answer, torn
+
+        check_document(document, "recourse", "this answer")
+        people, options, why = (frame_from_json(document[name], name) for name in ("people", "options", "why"))
+        if len(document["status"]) != len(people):
+            raise torn(f"it has {len(document['status'])} statuses for {len(people)} people")
         status = pd.Series([Status(s) for s in document["status"]], index=people.index, dtype=object, name="status")
-        options = frame_from_json(document["options"])
-        why = frame_from_json(document["why"])
-        plans = {name: frame_from_json(document[name]) for name in ("steps", "plans") if name in document}
+        plans = {name: frame_from_json(document[name], name) for name in ("steps", "plans") if name in document}
         yes = document.get("yes", "")
-        return cls(people, options, status, why, document["made_by"], document["seconds"], **plans, yes=yes)
+        answer = cls(people, options, status, why, document["made_by"], document["seconds"], **plans, yes=yes)
+        check_answer(answer)
+        return answer
 
     @classmethod
     def from_json(cls, text: str) -> Recourse:
         """The inverse of to_json."""
-        try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise TurnaboutError(f"this is not JSON: {error}", hint="pass what Recourse.to_json wrote.") from None
-        return cls.from_dict(document)
+        return cls.from_dict(read_json(text, "this is not", hint="pass what Recourse.to_json wrote."))
 
 
 def json_schema() -> Json:
     """The JSON Schema of an answer."""
-    return json.loads(resources.files("turnabout.core").joinpath("recourse.schema.json").read_text("utf-8"))
+    return load_schema("recourse")
 
 
 def _differs(a: Any, b: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import torch
 
+from turnabout.documents import reads, shown
 from turnabout.errors import ProblemError
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor
@@ -173,11 +174,12 @@ class Cost(ABC):
         return out
 
 
+@reads("the cost", ProblemError, "compare with to_dict() of such a cost.")
 def from_dict(spec: Json) -> Cost:
     """A cost from what `to_dict` wrote: {"kind": "L1", "difficulty": {"age": 5.0}}."""
     if not isinstance(spec, Mapping) or spec.get("kind") not in Cost.KINDS:
         raise ProblemError(
-            f"{spec!r} does not describe a cost.", hint=f"give a mapping with 'kind' one of {sorted(Cost.KINDS)}."
+            f"{shown(spec)} does not describe a cost.", hint=f"give a mapping with 'kind' one of {sorted(Cost.KINDS)}."
         )
     cls = Cost.KINDS[spec["kind"]]
     given = {name: _read(value) for name, value in spec.items() if name != "kind"}

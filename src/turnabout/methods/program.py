@@ -30,6 +30,7 @@ from turnabout.methods.levers import on_ladder
 from turnabout.methods.runs import Runs, Shape
 from turnabout.models import Terms
 from turnabout.schema import Scalar
+from turnabout.stdout import stdout_for_data
 from turnabout.typing import Tensor
 
 if TYPE_CHECKING:
@@ -227,6 +228,7 @@ class Program:
         lower = getattr(result, "mip_dual_bound", None)
         return self.margin - float(lower) / scale if lower is not None else np.inf
 
+    @stdout_for_data()
     def _milp(self, objective: np.ndarray, rows: list[np.ndarray], most: list[float], seconds: float) -> OptimizeResult:
         from scipy.optimize import Bounds, LinearConstraint, milp  # half a second that most calls never need
         from scipy.sparse import csr_matrix

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turnabout.documents import reads
 from turnabout.errors import TurnaboutError
 from turnabout.render.audit_groups import fairness_blocks, group_blocks, lasting_blocks
 from turnabout.render.audit_risk import landing_blocks, price_blocks, risk_blocks
@@ -29,6 +30,7 @@ PLAIN_VERDICT = {
 }
 
 
+@reads("this audit", TurnaboutError, "pass what `turnabout audit` wrote, as it was written.")
 def audit_page(document: Json) -> str:
     """The page as one text of HTML, which needs no other file.
 

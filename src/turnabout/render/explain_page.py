@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution
+from turnabout.documents import reads
 from turnabout.errors import TurnaboutError
 from turnabout.render.attribution import draw_waterfall
 from turnabout.render.page import (
@@ -45,6 +46,7 @@ BARS = 8  # of one person
 NUMBERED = re.compile(r"^\s*\d+\. ")
 
 
+@reads("this explanation", TurnaboutError, "pass what `turnabout explain` wrote, as it was written.")
 def explain_page(document: Json) -> str:
     """The page as one text of HTML, which needs no other file.
 

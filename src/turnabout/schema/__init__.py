@@ -5,7 +5,9 @@ from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.put import mold
 from turnabout.schema.schema import Reading, Schema
+from turnabout.schema.spreadsheet import bare_text, spreadsheet_csv
 from turnabout.schema.table import as_frame
+from turnabout.schema.table_file import TableFile, read_table, read_tables
 
 __all__ = [
     "Binary",
@@ -17,6 +19,11 @@ __all__ = [
     "Reading",
     "Scalar",
     "Schema",
+    "TableFile",
     "as_frame",
+    "bare_text",
     "mold",
+    "read_table",
+    "read_tables",
+    "spreadsheet_csv",
 ]

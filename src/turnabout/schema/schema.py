@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
 from turnabout.errors import SchemaError
 from turnabout.schema.features import Feature, Number
 from turnabout.schema.levels import Binary, Category, Ordinal
@@ -24,6 +25,7 @@ from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
+MARKS = "check brackets, quotes and indents."
 KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough)}
 
 
@@ -287,6 +289,7 @@ class Schema:
         return out | ({"notes": list(self.notes)} if self.notes else {})
 
     @classmethod
+    @reads("the schema", SchemaError, "compare with Schema.to_yaml(), or with what `turnabout schema infer` writes.")
     def from_dict(cls, document: Mapping[str, Any]) -> Schema:
         """The inverse of to_dict; names what is wrong with a document that is no schema."""
         if not isinstance(document, Mapping) or not isinstance(document.get("features"), (list, tuple)):
@@ -306,26 +309,14 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        try:
-            document = json.loads(text)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise _unreadable("JSON", error) from None
-        return cls.from_dict(document)
+        return cls.from_dict(read_json(text, "the schema is not valid", SchemaError, MARKS))
 
     def to_yaml(self) -> str:
-        import yaml
-
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=110)
+        return write_yaml(self.to_dict())
 
     @classmethod
     def from_yaml(cls, text: str) -> Schema:
-        import yaml
-
-        try:
-            document = yaml.safe_load(text)
-        except (yaml.YAMLError, AttributeError, TypeError, RecursionError) as error:
-            raise _unreadable("YAML", error) from None
-        return cls.from_dict(document)
+        return cls.from_dict(read_yaml(text, "the schema is not valid", SchemaError, MARKS))
 
     def save(self, path: str | Path) -> None:
         """Write YAML, or JSON if the name ends in .json."""
@@ -336,9 +327,11 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """Read what save wrote."""
         path = Path(path)
-        if not path.exists():
-            raise SchemaError(f"there is no schema file {str(path)!r}.", hint="`turnabout schema infer` writes one.")
         try:
+            if not path.exists():
+                raise SchemaError(
+                    f"there is no schema file {str(path)!r}.", hint="`turnabout schema infer` writes one."
+                )
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeError) as error:
             raise SchemaError(f"{str(path)!r} cannot be read: {error}", hint="save the schema as UTF-8 text.") from None
@@ -391,7 +384,7 @@ class Schema:
 
 def _feature(entry: Any) -> Feature:
     if not isinstance(entry, Mapping) or str(entry.get("kind")) not in KINDS:
-        raise SchemaError(f"{entry!r} is not a feature.", hint=f"give each a kind: one of {', '.join(KINDS)}.")
+        raise SchemaError(f"{shown(entry)} is not a feature.", hint=f"give each a kind: one of {', '.join(KINDS)}.")
     cls = KINDS[entry["kind"]]
     fields = {key: value for key, value in entry.items() if key != "kind"}
     if unknown := [key for key in fields if key not in cls.__dataclass_fields__]:  # type: ignore[attr-defined]
@@ -418,7 +411,3 @@ def _by_name(what: str, entries: Any) -> dict[str, Any]:
     if entries is not None and not isinstance(entries, Mapping):
         raise SchemaError(f"{what}={entries!r} is no mapping.", hint=f"write {what}={{'column': ...}}.")
     return dict(entries or {})
-
-
-def _unreadable(what: str, error: Exception) -> SchemaError:
-    return SchemaError(f"the schema is not valid {what}: {error}", hint="check brackets, quotes and indents.")

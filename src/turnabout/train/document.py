@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
-from typing import ClassVar, Self
+from types import UnionType
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
+from turnabout.documents import DAMAGE, check_finite, read_json, reason_of, shown, write_json
 from turnabout.errors import TrainingError
 from turnabout.typing import Json
 
@@ -24,6 +25,10 @@ class Document:
     @classmethod
     def _read(cls, document: Json) -> Self:
         """The inverse of _write."""
+        kinds = get_type_hints(cls)
+        for field in fields(cls):  # type: ignore[arg-type]
+            if not is_of(document[field.name], kinds[field.name]):
+                raise ValueError(f"'{field.name}' is {shown(document[field.name])}")
         return cls(**{field.name: document[field.name] for field in fields(cls)})  # type: ignore[arg-type]
 
     def to_dict(self) -> Json:
@@ -31,7 +36,7 @@ class Document:
         return {self.mark: self.version} | self._write()
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return write_json(self.to_dict(), indent)
 
     @classmethod
     def from_dict(cls, document: Json) -> Self:
@@ -43,17 +48,28 @@ class Document:
                 hint=f"this release reads {cls.mark} version {cls.version}, as written by {name}.to_json.",
             )
         try:
+            check_finite(document)
             return cls._read(document)
-        except (KeyError, TypeError, ValueError) as error:
+        except TrainingError:
+            raise
+        except DAMAGE as error:
             raise TrainingError(
-                f"this {name} cannot be read: {error!r}.", hint=f"pass what {name}.to_json wrote."
+                f"this {name} cannot be read: {reason_of(error)}.", hint=f"pass what {name}.to_json wrote."
             ) from error
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The inverse of to_json."""
-        try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise TrainingError(f"this is not JSON: {error}", hint=f"pass what {cls.__name__}.to_json wrote.") from None
-        return cls.from_dict(document)
+        hint = f"pass what {cls.__name__}.to_json wrote."
+        return cls.from_dict(read_json(text, "this is not", TrainingError, hint))
+
+
+def is_of(value: object, kind: Any) -> bool:
+    """Whether a value of JSON is of a field's type: a number, a text, one of some words, or None where that may be."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if isinstance(kind, UnionType):
+        return any(is_of(value, part) for part in get_args(kind))
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)

@@ -15,6 +15,7 @@ from turnabout.actions.regions.box import reach_in_words
 from turnabout.actions.regions.vertices import Vertices, nearest_points, solve_programs
 from turnabout.errors import RuleError
 from turnabout.schema import Scalar, Schema
+from turnabout.stdout import stdout_for_data
 from turnabout.typing import Json, Tensor
 
 Row = tuple[Mapping[str, float], float]
@@ -194,6 +195,7 @@ def _read_rows(rows: object) -> tuple[Row, ...]:
     return tuple(out)
 
 
+@stdout_for_data()
 def _is_empty(rows: Sequence[Row], reach: Mapping[str, float] | None) -> bool:
     from scipy.optimize import linprog
 

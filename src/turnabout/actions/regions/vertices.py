@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from turnabout.stdout import stdout_for_data
 from turnabout.typing import Tensor
 
 MOST = 512  # sets of constraints that are tried
@@ -71,6 +72,7 @@ class Vertices:
         return out
 
 
+@stdout_for_data()
 def solve_programs(slope: Tensor, lo: Tensor, hi: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """(n, s): the same by the solver, many people in one program of independent blocks."""
     from scipy.optimize import linprog

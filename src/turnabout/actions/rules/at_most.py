@@ -38,6 +38,8 @@ class AtMost(Rule):
         if isinstance(self.features, str) or not isinstance(self.features, Iterable) or not tuple(self.features):
             raise RuleError(f"AtMost has features={self.features!r}.", hint="give a list of names, or None for all.")
         object.__setattr__(self, "features", tuple(dict.fromkeys(self.features)))
+        if odd := [name for name in self.features if not isinstance(name, str)]:
+            raise RuleError(f"AtMost names the feature {odd[0]!r}.", hint="features are named by texts.")
 
     def bind(self, schema: Schema) -> BoundAtMost:
         names = schema.names if self.features is None else self.features

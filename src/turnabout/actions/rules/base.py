@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import torch
 
+from turnabout.documents import reads, shown
 from turnabout.errors import RuleError
 from turnabout.schema import Feature, Schema
 from turnabout.typing import Json, Tensor
@@ -59,10 +60,11 @@ def to_dict(rule: Rule) -> Json:
     return rule.to_dict()
 
 
+@reads("the rule", RuleError, "compare with rules.to_dict() of such a rule.")
 def from_dict(spec: Json) -> Rule:
     """A rule from what `to_dict` wrote: {"rule": "at_most", "k": 3}."""
     if not isinstance(spec, Mapping) or spec.get("rule") not in Rule.KINDS:
-        raise RuleError(f"{spec!r} does not describe a rule.", hint=f"give 'rule', one of {sorted(Rule.KINDS)}.")
+        raise RuleError(f"{shown(spec)} does not describe a rule.", hint=f"give 'rule', one of {sorted(Rule.KINDS)}.")
     entries = {key: value for key, value in spec.items() if key != "rule"}
     try:
         return Rule.KINDS[spec["rule"]]._read(entries)

@@ -11,6 +11,7 @@ import torch
 
 from turnabout.actions.rules.base import TOLERANCE, find_feature
 from turnabout.actions.rules.grid import Grid
+from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.typing import Json, Level, Tensor
@@ -130,7 +131,7 @@ def read_condition(spec: Json) -> Condition:
     """A condition from {"rises": "age", "by": 2}, {"is": "housing", "level": "own"}."""
     kinds = [kind for kind in CONDITIONS if isinstance(spec, dict) and kind in spec]
     if len(kinds) != 1:
-        raise RuleError(f"{spec!r} does not describe a condition.", hint=f"give one of {list(CONDITIONS)}.")
+        raise RuleError(f"{shown(spec)} does not describe a condition.", hint=f"give one of {list(CONDITIONS)}.")
     rest = {key: value for key, value in spec.items() if key != kinds[0]}
     return CONDITIONS[kinds[0]](spec[kinds[0]], **rest)
 

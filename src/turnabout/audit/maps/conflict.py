@@ -19,6 +19,7 @@ from turnabout.audit.maps.sensitivity import read_moves
 from turnabout.audit.rates import Rate
 from turnabout.audit.reach import check_whole
 from turnabout.errors import AuditError
+from turnabout.stdout import stdout_for_data
 from turnabout.typing import Json, Tensor
 
 DRAWS = 256  # moves tried at each point, to learn which succeed
@@ -270,6 +271,7 @@ def _by_program(
     return tuple(out)
 
 
+@stdout_for_data()
 def _separate(from_a: Tensor, from_b: Tensor) -> Tensor | None:
     """The direction of (1), of length 1; None where no plane separates the two sets."""
     from scipy.optimize import linprog

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from turnabout.stdout import stdout_for_data
+
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
@@ -65,6 +67,7 @@ class Sheet:
             terms = {unknown: weight / size for unknown, weight in line.terms.items() if abs(weight) > 1e-12 * size}
             self._rows.append((terms, (low - line.constant) / size, (high - line.constant) / size))
 
+    @stdout_for_data()
     def solve(self, seconds: float, gap: float) -> OptimizeResult:
         """Ask HiGHS."""
         from scipy.optimize import Bounds, LinearConstraint, milp  # half a second that most calls never need
