@@ -211,7 +211,8 @@ def test_json_follows_its_schema():
 def test_answers_without_plans_are_as_they_were(problem, people):
     answer = Corners().fit(problem).find(people)
     assert not {"steps", "plans"} & set(answer.to_dict())
-    old = Recourse(answer.people, answer.options, answer.status, answer.why, answer.made_by, answer.seconds)
+    told = (answer.people, answer.options, answer.status, answer.why, answer.made_by, answer.seconds)
+    old = Recourse(*told, yes=answer.yes)
     assert old == answer and old.steps.empty and old.plans.empty
     assert list(old.plans) == ["steps", "cost", "duration", "lower_bound", "gap", "tolerance"]
     assert old.steps.index.names == ["person", "option", "step"]
@@ -235,10 +236,10 @@ def test_asking_for_a_plan_that_is_not_there(problem, people):
 
 def test_problems_that_do_not_fit_their_actions(schema, problem):
     model = problem.model
-    with pytest.raises(ProblemError, match="is not an ActionSet"):
+    with pytest.raises(ActionError, match="'Study' is not an Action"):
         Problem(schema, model, actions=["Study"])
     with pytest.raises(ProblemError, match="is not an ActionSet"):
-        Problem(schema, model, actions=town.ACTIONS["Study"])
+        Problem(schema, model, actions={"Study": 1})
     with pytest.raises(ProblemError, match="bound to another schema"):
         Problem(schema, model, actions=town.ACTIONS.bind(town.SCHEMA))
     with pytest.raises(ActionError, match="school"):
