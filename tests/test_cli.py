@@ -75,6 +75,27 @@ def test_find_writes_json_on_stdout(desk):
     assert "12 FOUND" in done.stderr
 
 
+class Metered:
+    """A model nothing is known of, as a service would be: what was asked of it is not to be wondered about."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self, table):
+        return self.model.predict_proba(table)[:, 1]
+
+
+def test_queries_run_out_in_the_open(desk, tmp_path):
+    joblib.dump(Metered(joblib.load(desk / "model.joblib")), tmp_path / "metered.joblib")
+    base = [desk / "people.csv", "--id", "name", "--schema", desk / "schema.yaml"]
+    base += ["--model", tmp_path / "metered.joblib"]
+    done = turnabout("find", *base, "--method", "growing-spheres", "--query-limit", 2)
+    assert done.returncode == 0, done.stderr
+    answer = ta.Recourse.from_json(done.stdout)
+    assert answer.counts()["UNFINISHED"] + answer.counts()["FOUND"] == 12 and answer.counts()["UNFINISHED"] > 0
+    assert turnabout("find", *base, "--query-limit", 0).returncode == 2
+
+
 def test_find_reads_stdin_and_writes_csv_and_tables(desk):
     base = ["--model", desk / "model.joblib", "--schema", desk / "schema.yaml", "--id", "name"]
     done = turnabout("find", "-", *base, "--format", "csv", stdin=(desk / "people.csv").read_text())

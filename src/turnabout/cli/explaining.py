@@ -48,7 +48,7 @@ Name = Literal[
 @app.command("explain")
 def explain_people(
     people: Annotated[
-        str, typer.Argument(help="Table of people: .csv, .parquet or .json records; - for CSV on stdin.")
+        str, typer.Argument(help="Table of people: .csv, .tsv, .parquet, .json or .jsonl; - for CSV on stdin.")
     ],
     model: Annotated[
         Path, typer.Option(help="Fitted model saved with joblib or pickle. Loading runs code: trust it first.")

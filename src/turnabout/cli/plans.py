@@ -26,7 +26,7 @@ Score = Literal["breadth", "objective", "gradient"]
 @app.command()
 def plan(
     people: Annotated[
-        str | None, typer.Argument(help="Table of people: .csv, .parquet or .json records; - for CSV on stdin.")
+        str | None, typer.Argument(help="Table of people: .csv, .tsv, .parquet, .json or .jsonl; - for CSV on stdin.")
     ] = None,
     model: Annotated[
         Path | None, typer.Option(help="Fitted model saved with joblib or pickle. Loading runs code: trust it first.")
@@ -59,6 +59,9 @@ def plan(
     options: Annotated[int, typer.Option(help="Plans for each person.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None,
+    query_limit: Annotated[
+        int | None, typer.Option(help="Rows of the model that may be asked for each person.", min=1)
+    ] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
     format: Annotated[Format, typer.Option(help="What to write to stdout.")] = "text",
     picture: Annotated[
@@ -81,7 +84,9 @@ def plan(
     table = only(table, person or [])
     method = ActionSequences(max_steps=max_steps, score=score, robust=robust, certify=certify).fit(problem)
     with stdout_for_data(), progress_bar("finding plans") as progress:
-        answer = method.find(table, options=options, seed=seed, time_limit=time_limit, progress=progress)
+        answer = method.find(
+            table, options=options, seed=seed, time_limit=time_limit, query_limit=query_limit, progress=progress
+        )
     say(repr(answer))
     write_plans(answer, problem, format)
     if picture is not None:

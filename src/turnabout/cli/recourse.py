@@ -43,7 +43,7 @@ def demo(
 @app.command()
 def find(
     people: Annotated[
-        str, typer.Argument(help="Table of people: .csv, .parquet or .json records; - for CSV on stdin.")
+        str, typer.Argument(help="Table of people: .csv, .tsv, .parquet, .json or .jsonl; - for CSV on stdin.")
     ],
     model: Annotated[
         Path, typer.Option(help="Fitted model saved with joblib or pickle. Loading runs code: trust it first.")
@@ -73,6 +73,9 @@ def find(
     options: Annotated[int, typer.Option(help="Options for each person.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None,
+    query_limit: Annotated[
+        int | None, typer.Option(help="Rows of the model that may be asked for each person.", min=1)
+    ] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
     format: Annotated[Format, typer.Option(help="What to write to stdout.")] = "json",
 ) -> None:
@@ -116,6 +119,7 @@ def find(
             options=options,
             seed=seed,
             time_limit=time_limit,
+            query_limit=query_limit,
             progress=progress,
             landing=where,
         )
@@ -147,7 +151,7 @@ def datasets() -> None:
 @schema_app.command("infer")
 def infer(
     people: Annotated[
-        str, typer.Argument(help="Table to draft from: .csv, .parquet or .json records; - for CSV on stdin.")
+        str, typer.Argument(help="Table to draft from: .csv, .tsv, .parquet, .json or .jsonl; - for CSV on stdin.")
     ],
     immutable: Annotated[list[str] | None, typer.Option(help="A column no plan may change; may be repeated.")] = None,
     increasing: Annotated[list[str] | None, typer.Option(help="A column that may only rise; may be repeated.")] = None,

@@ -47,7 +47,7 @@ Alpha = Annotated[float, typer.Option(help="Probability with which the promise m
 @app.command("train")
 def train_model(
     people: Annotated[
-        str, typer.Argument(help="Table of people and outcomes: .csv, .parquet or .json records; - for CSV on stdin.")
+        str, typer.Argument(help="People and outcomes: .csv, .tsv, .parquet, .json or .jsonl; - for CSV on stdin.")
     ],
     label: Annotated[str, typer.Option(help="Column that says who was accepted.")],
     schema: Annotated[Path, typer.Option(help="Schema, YAML or JSON; `turnabout schema infer` drafts one.")],
