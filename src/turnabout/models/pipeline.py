@@ -85,17 +85,27 @@ class Stages:
 
 
 def unstack(estimator: Any) -> Stages:
-    """Look through nested Pipelines and parameter searches inside them."""
+    """Look through nested Pipelines and parameter searches inside them.
+
+    Steps that resample (`fit_resample`, as in imbalanced-learn) act on training rows only and are left out.
+    """
     transforms: list[Any] = []
     while True:
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif type(estimator).__name__ == "Pipeline" and hasattr(estimator, "steps"):
-            if len(estimator.steps) > 1:
-                transforms.append(estimator[:-1])
+            transforms += _transforms(estimator)
             estimator = estimator.steps[-1][1]
         else:
             return Stages(tuple(transforms), estimator)
+
+
+def _transforms(pipeline: Any) -> list[Any]:
+    """What a Pipeline does to a row before its last step."""
+    steps = [step for _, step in pipeline.steps[:-1]]
+    if not any(hasattr(step, "fit_resample") for step in steps):
+        return [pipeline[:-1]] if steps else []
+    return [s for s in steps if not hasattr(s, "fit_resample") and s is not None and not isinstance(s, str)]
 
 
 @dataclass(frozen=True)
