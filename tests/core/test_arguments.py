@@ -178,6 +178,7 @@ BAD = {
     "domains: a number": (lambda: ta.domains.load(3), "3"),
     "Recourse: of a list": (lambda: find().of([1]), "no person"),
     "Recourse: steps of nobody": (lambda: find().steps_of("x"), "no plan"),
+    "Recourse: from a number": (lambda: ta.Recourse.from_json(3), "not JSON"),
     "Recourse: from a list": (lambda: ta.Recourse.from_dict([1]), "not an answer"),
     "metrics: swapped": (lambda: ta.metrics.measure(ta.Problem(SCHEMA, MODEL), find()), "answer"),
 }

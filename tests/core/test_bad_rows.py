@@ -264,6 +264,9 @@ def test_converted_tables_are_answered_as_the_plain_ones(gaps, accepted, trained
     assert (answer.status == plain.status).all()
     assert (answer.options.cost == plain.options.cost).all()
     assert answer.options.home.dtype == converted.home.dtype
+    again = ta.Recourse.from_json(answer.to_json())
+    assert again.to_json() == answer.to_json()
+    pd.testing.assert_frame_equal(again.options, answer.options)
 
 
 # -- models that fail on some rows -------------------------------------------------------------------------------------
