@@ -1,5 +1,6 @@
 # make demo   set up once and show recourse on a small data set
 # make test   set up once, then lint, types, import layers and the tests
+# make fuzz   attack the library with random problems: SECONDS=600 SEED=1, or ONE=<number> for a single problem
 PY ?= python3.11
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
@@ -18,10 +19,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench clean
+.PHONY: help demo test test-slow fuzz lint format bench clean
 
 help:
-	@echo "make demo | test | test-slow | lint | format | bench | clean"
+	@echo "make demo | test | test-slow | fuzz | lint | format | bench | clean"
 
 $(BIN)/python:
 	@command -v $(PY) >/dev/null || { echo "$(PY) not found. Hint: make PY=python3.12, or install Python 3.11."; exit 1; }
@@ -55,6 +56,11 @@ test: lint
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+SECONDS ?= 600
+SEED ?= 1
+fuzz: $(VENV)/.dev
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.run $(if $(ONE),--one $(ONE),--seconds $(SECONDS) --seed $(SEED)) $(if $(JSON),--json $(JSON))
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

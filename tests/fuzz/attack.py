@@ -1,0 +1,178 @@
+"""Put a question to the library, and hand its answer to the oracle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+
+import turnabout as ta
+from fuzz.columns import Column
+from fuzz.files import ask_by_file
+from fuzz.frames import build
+from fuzz.oracle import Fault, judge
+from fuzz.questions import PER_WORLD, Question, random_question
+from fuzz.worlds import World, random_world
+from turnabout.actions.rules import from_dict as read_rule
+
+LIMIT = 20.0  # seconds that one problem may take; they take a tenth of one
+KINDS = {"number": ta.Number, "ordinal": ta.Ordinal, "binary": ta.Binary, "category": ta.Category}
+
+
+class Hangs(BaseException):
+    """A problem takes too long; no `except Exception` on the way may swallow it."""
+
+
+@dataclass
+class Report:
+    """What came of one problem."""
+
+    seed: int
+    model: str = ""
+    method: str = ""
+    people: int = 0
+    options: int = 0
+    status: Counter[str] = field(default_factory=Counter)
+    proofs: int = 0
+    optima: int = 0
+    missed: int = 0
+    refusal: str | None = None
+    faults: list[Fault] = field(default_factory=list)
+
+
+def attack(seed: int, limit: float = LIMIT) -> Report:
+    """Everything about the problem of a seed."""
+    report = Report(seed)
+    try:
+        with alarm(limit), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _attack(seed, report)
+    except Hangs:
+        report.faults.append(Fault("hangs", None, f"not done after {limit:g} seconds"))
+    return report
+
+
+def _attack(seed: int, report: Report) -> None:
+    world = world_of(seed // PER_WORLD)
+    question = random_question(world, seed)
+    report.model, report.people = world.decider.title, len(question.people)
+    try:
+        answer = ask_by_file(world, question) if question.file else ask(world, question)
+    except ta.TurnaboutError as error:
+        report.refusal = f"{type(error).__name__}: {error}"
+        return
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        kind = f"{type(error).__name__} in {os.path.basename(where.filename)}:{where.name}"
+        report.faults.append(Fault(kind, None, str(error)[:300]))
+        return
+    report.method = f"{answer.made_by.split('(')[0]}{f' by {question.file}' if question.file else ''}"
+    report.options, report.status = len(answer.options), Counter(str(s.value) for s in answer.status)
+    seen = judge(world, question, answer)
+    report.faults += seen.faults
+    report.proofs, report.optima, report.missed = seen.proofs, seen.optima, seen.missed
+
+
+@lru_cache(maxsize=2)
+def world_of(seed: int) -> World:
+    """The world of a seed, kept while its questions are asked."""
+    return random_world(seed)
+
+
+# -- what the library is given -----------------------------------------------------------------------------------------
+
+
+def declare(columns: tuple[Column, ...]) -> ta.Schema:
+    """The schema of some columns."""
+    return ta.Schema([_feature(column) for column in columns])
+
+
+def _feature(column: Column) -> Any:
+    if column.kind == "passthrough":
+        return ta.Passthrough(column.name)
+    common: dict[str, Any] = {"moves": column.moves, "missing": column.missing}
+    if column.kind == "number":
+        common |= {"low": column.low, "high": column.high, "step": column.step, "decimals": column.decimals}
+    else:
+        common["levels"] = column.levels
+    return KINDS[column.kind](column.name, **common)
+
+
+def table_of(world: World, question: Question) -> pd.DataFrame:
+    """The people who ask, as a table."""
+    table = build(world.columns, question.people, question.labels)
+    if question.types == "nullable":
+        return table.convert_dtypes()
+    if question.types == "object":
+        names = [c.name for c in world.columns if c.dtype not in ("category", "ordered", "date", "float16", "float32")]
+        return table.astype(dict.fromkeys(names, object))
+    return table
+
+
+def ask(world: World, question: Question) -> ta.Recourse:
+    """The library's answer; its inputs must come out as they went in."""
+    people = table_of(world, question)
+    before = people.copy(deep=True)
+    problem = pose(world, question)
+    method = choose(problem, question)
+    answer = method.find(people, options=question.options, seed=question.seed % 97, landing=question.landing)
+    pd.testing.assert_frame_equal(people, before)
+    again = ta.Recourse.from_json(answer.to_json())
+    assert again == answer, "the answer does not read back from its document"
+    return answer
+
+
+def pose(world: World, question: Question) -> ta.Problem:
+    """The problem, with the model wrapped once for all questions of a world."""
+    schema, model = wrapped(world.seed, question.background)
+    rules = [read_rule(rule.spec()) for rule in question.rules]
+    background = world.training if question.background else None
+    labels = world.accepted if question.background and question.seed % 2 else None
+    actions = ta.ActionSet.draft(schema) if question.acts else None
+    cost = ta.costs.from_dict(question.price.spec())
+    return ta.Problem(schema, model, cost, rules, background, labels, actions)
+
+
+@lru_cache(maxsize=4)
+def wrapped(seed: int, background: bool) -> tuple[ta.Schema, Any]:
+    """The schema and the wrapped model of a world."""
+    world = world_of(seed)
+    schema = declare(world.columns)
+    rows = world.training if background else None
+    return schema, ta.models.wrap(world.decider.model, schema, background=rows, **world.decider.arguments)
+
+
+def choose(problem: ta.Problem, question: Question) -> ta.Method:
+    """The method that is asked for, with small budgets; the library's own choice where that one cannot be used."""
+    if question.method == "auto":
+        return ta.methods.choose(problem)
+    cls = next(cls for cls in ta.methods.ALL if cls.__name__ == question.method)
+    lacks = cls.requires is not None and not isinstance(problem.model, cls.requires)
+    if lacks or (cls.needs_background and problem.background is None):
+        return ta.methods.choose(problem)
+    return cls.small().fit(problem)
+
+
+@contextlib.contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Raise Hangs when the time is over."""
+
+    def ring(_: int, __: Any) -> None:
+        raise Hangs
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

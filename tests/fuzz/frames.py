@@ -1,0 +1,69 @@
+"""Tables built cell by cell, as a user builds the training table: every column in the type it has there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fuzz.columns import Cell, Column
+
+Row = Sequence[Cell]
+MARKS = {"None": None, "nan": np.nan, "NA": pd.NA}
+NUMPY = ("float64", "float32", "float16", "int64", "int32", "int16", "uint8", "bool")
+
+
+def build(columns: Sequence[Column], rows: Sequence[Row], index: Sequence[Any] | None = None) -> pd.DataFrame:
+    """Rows of plain cells as a table."""
+    labels = pd.RangeIndex(len(rows)) if index is None else pd.Index(list(index))
+    parts = {c.name: pd.Series(array(c, [row[i] for row in rows]), index=labels) for i, c in enumerate(columns)}
+    return pd.DataFrame(parts, index=labels)
+
+
+def array(column: Column, cells: Sequence[Cell]) -> Any:
+    """Cells as an array of the column's type."""
+    dtype = column.dtype
+    if dtype in NUMPY:
+        return np.array([np.nan if cell is None else cell for cell in cells], dtype=dtype)
+    if dtype == "object":
+        out = np.empty(len(cells), dtype=object)
+        out[:] = [MARKS[column.mark] if cell is None else plain(column, cell) for cell in cells]
+        return pd.Series(out, dtype=object).array
+    if dtype in ("category", "ordered"):
+        known = [None if cell is None else plain(column, cell) for cell in cells]
+        categories = [plain(column, c) for c in column.categories]
+        return pd.Categorical(known, categories=categories, ordered=dtype == "ordered")
+    if dtype == "arrow":
+        import pyarrow
+
+        return pd.array([pd.NA if c is None else c for c in cells], dtype=pd.ArrowDtype(pyarrow.string()))
+    if dtype == "date":
+        return pd.array(pd.to_datetime(list(cells)))
+    return pd.array([pd.NA if cell is None else plain(column, cell) for cell in cells], dtype=dtype)
+
+
+def plain(column: Column, cell: Cell) -> Cell:
+    """A cell of its own kind: whole numbers are ints in columns that hold ints."""
+    if column.kind == "number" and column.dtype.lower().startswith("int"):
+        return int(cell)  # type: ignore[arg-type]
+    return cell
+
+
+def printed(table: pd.DataFrame, columns: Sequence[Column]) -> list[list[Cell]]:
+    """The cells of a table as a person reads them: as text, column by column."""
+    return [[c.read(text_of(cell)) for c, cell in zip(columns, row)] for row in cells_of(table, columns)]
+
+
+def cells_of(table: pd.DataFrame, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+    """The cells of a table row by row, in the order of the columns."""
+    parts = [list(table[c.name].array) for c in columns]
+    return list(zip(*parts)) if parts and len(table) else []
+
+
+def text_of(cell: Any) -> str | None:
+    """A cell as it prints; None where it is missing."""
+    if cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, (float, np.floating)) and np.isnan(cell)):
+        return None
+    return str(cell)

@@ -1,0 +1,18 @@
+"""A short attack with fixed seeds. `make fuzz` is the long one; a fault prints the command that reproduces it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.run import safely
+
+BLOCKS, PROBLEMS = 15, 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_attack(block):
+    reports = [safely(seed) for seed in range(block * PROBLEMS, (block + 1) * PROBLEMS)]
+    faults = [f"make fuzz ONE={r.seed}  {fault.kind}: {fault.text}" for r in reports for fault in r.faults]
+    assert not faults, "\n".join(faults)
+    assert sum(report.people for report in reports) > 2 * PROBLEMS
