@@ -10,8 +10,9 @@ import pandas as pd
 
 from turnabout.errors import ModelError
 from turnabout.models.base import Model, Scale
+from turnabout.models.categories import as_category, categorical_dtypes
 from turnabout.models.decision import InRange, settle
-from turnabout.models.original import PlainTypes, as_category, categorical_dtypes
+from turnabout.models.original import PlainTypes
 from turnabout.schema import Schema, mold
 
 _SLACK = 1e-9  # rounding by which a probability may leave [0, 1]

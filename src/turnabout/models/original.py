@@ -11,6 +11,7 @@ import pandas as pd
 
 from turnabout.errors import ModelError
 from turnabout.models.base import Scale
+from turnabout.models.categories import as_category, is_same_type, unknown_cells
 from turnabout.models.decision import TIE, Ask, ClassDecision, Decision, settle
 from turnabout.schema import Schema, as_frame
 from turnabout.schema.features import is_missing
@@ -39,6 +40,7 @@ class Estimator:
     as_array : hand over arrays, for an estimator fitted without column names.
     dtypes : column types it insists on (pandas categoricals).
     like : a few rows of the training table, for the types and the marks of missing cells; None if it is not known.
+    strict : whether a cell that is no category of `dtypes` must not be asked about: its code would be that of another.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class Estimator:
         as_array: bool,
         dtypes: Mapping[str, Any],
         like: pd.DataFrame | None = None,
+        strict: bool = False,
     ):
         self.estimator = estimator
         self.columns = columns
         self.as_array = as_array
         self.dtypes = dict(dtypes)
         self.like = like
+        self.strict = strict
         self._plain = PlainTypes(schema, like)
 
     def ask(self, method: Ask, table: pd.DataFrame) -> np.ndarray:
@@ -77,8 +81,14 @@ class Estimator:
             )
         frame = frame[list(self.columns)]  # a list of columns makes a copy
         for name, wanted in self.dtypes.items():
-            if name in frame.columns and frame[name].dtype != wanted:
-                frame[name] = as_category(frame[name], wanted)
+            if name not in frame.columns or is_same_type(frame[name].dtype, wanted):
+                continue
+            if self.strict and (strange := unknown_cells(frame[name], wanted)):
+                raise ModelError(
+                    f"column '{name}' holds {strange[0]!r}, a level that the model was not trained on.",
+                    hint=f"it was trained on {wanted.categories.tolist()[:12]}.",
+                )
+            frame[name] = as_category(frame[name], wanted)
         return frame
 
     def _handed(self, frame: pd.DataFrame) -> pd.DataFrame | np.ndarray:
@@ -308,21 +318,6 @@ def _read_cut_off(estimator: Any) -> CutOff | None:
     except AttributeError:  # not fitted, or another release
         return None
     return CutOff(0.5 if isinstance(value, str) else float(value), positive, type(estimator).__name__)
-
-
-def categorical_dtypes(table: pd.DataFrame | None, names: Iterable[str]) -> dict[str, pd.CategoricalDtype]:
-    """The pandas categoricals among some columns of a table."""
-    if table is None:
-        return {}
-    found = {name: table[name].dtype for name in names if name in table.columns}
-    return {name: dtype for name, dtype in found.items() if isinstance(dtype, pd.CategoricalDtype)}
-
-
-def as_category(column: pd.Series, dtype: Any) -> pd.Series:
-    """A column with its cells as they are and this type; cells that are no category of it become missing."""
-    if isinstance(dtype, pd.CategoricalDtype) and isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.set_categories(dtype.categories, ordered=dtype.ordered)
-    return column.astype(dtype)
 
 
 def is_nullable(dtype: Any, trained: Any = None) -> bool:

@@ -14,12 +14,12 @@ import pandas as pd
 from turnabout.errors import ModelError
 from turnabout.models.agreement import boundary_sample, disagreement, sample
 from turnabout.models.base import Model, Scale
+from turnabout.models.categories import training_types
 from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDecision, Decision, InRange
 from turnabout.models.original import (
     CutOff,
     Estimator,
     EstimatorJudge,
-    categorical_dtypes,
     has_library_predict,
     look_through,
 )
@@ -229,6 +229,7 @@ def _original(
     """The estimator with the columns, container and column types that what is inside it wants."""
     names = _feature_names(inner)
     like = None if background is None else mold(schema.table(background))
+    booster, library = (inner, "") if stages.transforms else (stages.final, stages.library)
     if names is not None:
         if _is_lightgbm(stages):
             names = tuple(_spaced(name, schema) for name in names)
@@ -239,7 +240,8 @@ def _original(
             )
         if unused := [name for name in schema.names if name not in names]:
             notes.append(f"the model does not look at {', '.join(unused)}.")
-        return Estimator(estimator, schema, names, False, _dtypes(stages, schema, names, background), like)
+        dtypes, strict = training_types(booster, library, schema, names, background)
+        return Estimator(estimator, schema, names, False, dtypes, like, strict)
     count = getattr(inner, "n_features_in_", None)
     if count is not None and count != len(schema):
         raise ModelError(
@@ -247,8 +249,8 @@ def _original(
             hint="fit it on a DataFrame, so that columns are matched by name.",
         )
     as_array = Estimator(estimator, schema, schema.names, True, {}, like)
-    dtypes = _dtypes(stages, schema, schema.names, background)
-    as_table = Estimator(estimator, schema, schema.names, False, dtypes, like)
+    dtypes, strict = training_types(booster, library, schema, schema.names, background)
+    as_table = Estimator(estimator, schema, schema.names, False, dtypes, like, strict)
     row = schema.table(background).iloc[:1] if background is not None and len(background) else _base_row(schema)
     for original in (as_array, as_table) if count is not None else (as_table, as_array):
         try:
@@ -291,40 +293,6 @@ def _spaced(name: str, schema: Schema) -> str:
             hint="rename one of them, and fit again: LightGBM writes underscores for spaces.",
         )
     return candidates[0] if candidates else name
-
-
-def _dtypes(
-    stages: Stages, schema: Schema, names: tuple[str, ...], background: pd.DataFrame | None
-) -> dict[str, pd.CategoricalDtype]:
-    """Columns that must arrive as pandas categoricals, with their categories in the order of training."""
-    out = categorical_dtypes(background, names)
-    if stages.transforms:
-        return out
-    if stages.library == "lightgbm":
-        booster = stages.final.booster_
-        lists = booster.pandas_categorical or []
-        infos = booster.dump_model(num_iteration=1).get("feature_infos", {})
-        told = [n for n, shown in zip(names, booster.feature_name(), strict=True) if infos.get(shown, {}).get("values")]
-        if len(told) == len(lists):
-            out |= {name: pd.CategoricalDtype(levels) for name, levels in zip(told, lists, strict=True)}
-    elif stages.library == "xgboost":
-        booster = stages.final.get_booster()
-        kinds = booster.feature_types or []
-        known = _xgboost_categories(booster)
-        for name, kind in zip(names, kinds, strict=False):
-            if kind == "c":
-                levels = known.get(name) or (list(out[name].categories) if name in out else None)
-                out[name] = pd.CategoricalDtype(levels or sorted(schema[name].levels, key=str))  # type: ignore[attr-defined]
-    return out
-
-
-def _xgboost_categories(booster: Any) -> dict[str, list[object]]:
-    """Category names that XGBoost 3.1 and later keeps with the model."""
-    try:
-        kept = booster.get_categories(True).to_arrow()
-        return {name: levels.to_pylist() for name, levels in kept if levels is not None}
-    except Exception:  # an older release, or no pyarrow
-        return {}
 
 
 def _signs_agree(judge: EstimatorJudge, pairs: list[Any]) -> bool:

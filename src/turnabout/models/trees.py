@@ -22,6 +22,7 @@ from turnabout.models.forest_compile import Input, compile_forest
 from turnabout.models.original import EstimatorJudge
 from turnabout.models.parsers import parse
 from turnabout.models.parsers.raw import NotCompilable, RawForest
+from turnabout.models.parsers.xgboost_categories import kept_categories
 from turnabout.models.probe import CannotCompile, Probes, probes
 from turnabout.schema import Number, Schema
 from turnabout.typing import Tensor
@@ -101,11 +102,14 @@ def _single(forest: Forest, decision: ClassDecision) -> Forest:
 
 
 def _by_code(final: Any) -> bool:
-    """Whether categories are known by number only, as in XGBoost before 3.1."""
+    """Whether the parser knows categories by number only: XGBoost before 3.1, or with names that are not ASCII."""
     if type(final).__module__.split(".")[0] != "xgboost":
         return False
     booster = final.get_booster()
-    return "c" in (booster.feature_types or []) and not hasattr(booster, "get_categories")
+    if "c" not in (booster.feature_types or []):
+        return False
+    kept = kept_categories(booster)
+    return not kept or any(own.names is None for own in kept.values())
 
 
 def _describe(

@@ -76,6 +76,8 @@ def _fit(values: np.ndarray, dtype: Any) -> Any:
     single = is_single(dtype) and values.dtype.kind in "iuf"
     if dtype == np.dtype(object):
         return values.astype(object)
+    if isinstance(dtype, pd.CategoricalDtype) and not set(values.tolist()) <= set(dtype.categories.tolist()):
+        return None
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             cast = values.astype(dtype) if isinstance(dtype, np.dtype) else pd.array(values.tolist(), dtype=dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -18,7 +20,7 @@ _IDENTITY = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")
 def read_lightgbm(estimator: Any) -> RawForest:
     """The trees of the booster, summed or (random forests) averaged."""
     source = type(estimator).__name__
-    model = estimator.booster_.dump_model()
+    model = _dump(estimator.booster_)
     if getattr(estimator, "linear_tree", False) or estimator.get_params().get("linear_tree"):
         raise NotCompilable(f"{source}(linear_tree=True) has a linear model in each leaf.")
     objective, *options = model.get("objective", "custom").split()
@@ -54,6 +56,16 @@ def read_lightgbm(estimator: Any) -> RawForest:
         n_inputs=int(model["max_feature_idx"]) + 1,
         source=source,
     )
+
+
+def _dump(booster: Any) -> Any:
+    """The model as plain values; a column name with a backslash breaks LightGBM's JSON, so it is named anew."""
+    try:
+        return booster.dump_model()
+    except json.JSONDecodeError:
+        names = " ".join(f"Column_{i}" for i in range(booster.num_feature()))
+        text = re.sub(r"^feature_names=.*$", f"feature_names={names}", booster.model_to_string(), flags=re.MULTILINE)
+        return type(booster)(model_str=text).dump_model()
 
 
 def _grow(grower: Grower, root: Any, score: int, levels: dict[int, list[Hashable]]) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from turnabout.models.parsers.grower import Grower
 from turnabout.models.parsers.raw import Link, NotCompilable, RawForest, SetSplit, cut_of_float32
+from turnabout.models.parsers.xgboost_categories import read_kept
 
 _IDENTITY = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror")
 
@@ -91,18 +91,9 @@ def _grow(grower: Grower, tree: Any, score: int, weight: float, levels: dict[int
 
 
 def _levels(cats: Any) -> dict[int, list[Hashable]]:
-    """Names of the categories of each input, where the booster keeps them (XGBoost 3 trained on a DataFrame)."""
-    levels: dict[int, list[Hashable]] = {}
-    for input, encoding in enumerate(cats["enc"] if cats else []):
-        values, offsets = encoding["values"], encoding.get("offsets")
-        if not values:
-            continue
-        if offsets is None:
-            levels[input] = list(values)
-        else:
-            text = bytes(v % 256 for v in values)
-            levels[input] = [text[a:b].decode() for a, b in pairwise(offsets)]
-    return levels
+    """Names of the categories of each input; none, where some can be known by their codes only."""
+    names = {input: kept.names for input, kept in read_kept(cats).items()}
+    return {} if None in names.values() else {input: list(own) for input, own in names.items() if own is not None}
 
 
 def _children_first(left: list[int], right: list[int]) -> Iterable[int]:
