@@ -13,7 +13,7 @@ from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
-from turnabout.methods.levers import Levers, bent_features, ends, straighten
+from turnabout.methods.levers import Levers, bent_features, ends, only_jumps, straighten, worthwhile
 from turnabout.methods.program import Program, fits
 from turnabout.methods.runs import Shape
 from turnabout.models import Additive
@@ -33,7 +33,8 @@ class ExactLinear(Method):
         min over x'   c(x, x')    s.t.   b + sum_f t_f(x'_f) >= aim,   x' legal for her, rules kept          (1)
 
     with t_f(x_f) = w_f @ x_f for a linear model, and with bends in between for an additive one: a logistic regression
-    behind a one-hot encoder, in which the levels of an ordinal need not act in equal steps. The search is over exactly
+    behind a one-hot encoder, in which the levels of an ordinal need not act in equal steps, or behind bins, which
+    make it a scorecard. The search is over exactly
     the values that can be printed: grids, levels, directions, bounds, missing cells, her own value even where it is
     off the grid. `aim` is the margin the judge asks for plus an allowance for rounding errors.
 
@@ -80,16 +81,18 @@ class ExactLinear(Method):
     def _fit(self, problem: Problem) -> None:
         assert isinstance(problem.model, Additive)
         self.terms_ = straighten(problem.schema, problem.model.terms.to("cpu"))
-        for feature in bent_features(problem.schema, self.terms_).values():
-            least, most = ends(feature)
-            if feature.moves != "fixed" and most - least >= LONGEST:
+        for f, feature in bent_features(problem.schema, self.terms_).items():
+            column, (least, most) = problem.schema.slices[f].start, ends(feature)
+            values = most - least + 1
+            if only_jumps(self.terms_, column):
+                values = len(worthwhile(feature, self.terms_, column))
+            if feature.moves != "fixed" and values > LONGEST:
                 raise MethodError(
                     f"the margin bends in '{feature.name}', so ExactLinear would read it value by value, and there are "
-                    f"{most - least + 1} of them.",
+                    f"{values} of them.",
                     hint=f"give it a step that leaves at most {LONGEST} values, or use a method such as LocalSearch.",
                 )
-        scale = abs(self.terms_.bias) + float(self.terms_.weights.abs().sum() + self.terms_.slopes.abs().sum())
-        self.allowance_ = max(problem.model.noise, 1e-12 * scale)  # for rounding errors of the margin
+        self.allowance_ = max(problem.model.noise, 1e-12 * self.terms_.size)  # for rounding errors of the margin
         self.aim_ = GUARD + self.allowance_
         self.shape_: Shape = shape_of(problem)
         for rule in problem.rules:

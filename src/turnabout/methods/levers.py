@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 
 from turnabout.methods.tables import Points, Tables
-from turnabout.models import Terms
+from turnabout.models import Jumps, Terms
 from turnabout.schema import Category, Feature, Number, Ordinal, Scalar, Schema
 from turnabout.schema.features import GRID_NOISE
 from turnabout.typing import Tensor
@@ -49,7 +49,7 @@ def stuck(feature: Feature, columns: Tensor) -> Tensor:
 
 
 def straighten(schema: Schema, terms: Terms) -> Terms:
-    """Terms without knots on columns that hold 0 or 1 only: levels of categories, binaries, missing indicators."""
+    """Terms that bend and jump in numbers and ordinals only; other columns hold 0 or 1, and need a weight."""
     bends = torch.zeros(schema.d, dtype=torch.bool)
     for feature, s in zip(schema.features, schema.slices):
         bends[s.start] = isinstance(feature, (Number, Ordinal))
@@ -57,13 +57,44 @@ def straighten(schema: Schema, terms: Terms) -> Terms:
     kept, at_zero = bends[terms.columns], torch.relu(-knots) * slopes
     steps = torch.where(kept, 0.0, torch.relu(1.0 - knots) * slopes - at_zero)
     weights, bias = weights.index_add(0, terms.columns, steps), terms.bias + float(at_zero[~kept].sum())
-    return Terms(weights, bias, terms.columns[kept], knots[kept], slopes[kept])
+    jumps = terms.jumps
+    if jumps is not None:
+        stays, low, high = bends[jumps.columns], (jumps.cuts < 0).double(), (jumps.cuts < 1).double()
+        weights = weights.index_add(0, jumps.columns, torch.where(stays, 0.0, (high - low) * jumps.heights))
+        bias += float((low * jumps.heights)[~stays].sum())
+        jumps = Jumps(jumps.columns[stays], jumps.cuts[stays], jumps.heights[stays]) if stays.any() else None
+    return Terms(weights, bias, terms.columns[kept], knots[kept], slopes[kept], jumps)
 
 
 def bent_features(schema: Schema, terms: Terms) -> dict[int, Scalar]:
-    """Features in whose values the margin bends."""
-    bent = dict.fromkeys(schema.feature_of[terms.columns].tolist())
+    """Features in whose values the margin bends or jumps."""
+    columns = terms.columns if terms.jumps is None else torch.cat([terms.columns, terms.jumps.columns])
+    bent = dict.fromkeys(schema.feature_of[columns.cpu()].tolist())
     return {f: feature for f in bent if isinstance(feature := schema.features[f], Scalar)}
+
+
+def worthwhile(feature: Scalar, terms: Terms, column: int) -> Tensor:
+    """Multiples of the step that a cheapest plan may use, (P,): all, or if the margin only jumps, those beside jumps.
+
+    Between two jumps nothing is gained, so the nearest value of a piece is its cheapest.
+    """
+    least, most = ends(feature)
+    if not only_jumps(terms, column):
+        return torch.arange(least, most + 1, dtype=torch.float64)
+    after = first_after(feature, terms.cuts(column).cpu())
+    q = torch.cat([after, after - 1, torch.tensor([least, most], dtype=torch.float64)])
+    return torch.unique(q[(q >= least) & (q <= most)])
+
+
+def only_jumps(terms: Terms, column: int) -> bool:
+    """Whether the margin is flat in a column but for its jumps."""
+    return float(terms.weights[column]) == 0 and not bool((terms.columns == column).any())
+
+
+def first_after(feature: Scalar, cuts: Tensor) -> Tensor:
+    """The first multiple of the step that lies beyond each cut, (k,) -> (k,), as it is printed and read back."""
+    near = torch.floor(feature.units(cuts) / feature.unit_step).unsqueeze(1) + torch.arange(-1.0, 3.0).double()
+    return near[:, 0] + (on_ladder(feature, near) <= cuts.unsqueeze(1)).sum(1)
 
 
 @dataclass(frozen=True)
@@ -75,7 +106,7 @@ class Levers:
         gain(k) = slope * distance(k)        cost(k) = fixed + price * distance(k)        both 0 at k = 0.    (1)
 
     A category has one notch, its best level: every switch costs the same. A feature in whose values the margin bends
-    has a table of gains and costs instead of (1). Where a lever cannot move or does not help, its count is 0.
+    or jumps has a table of gains and costs instead of (1). Where a lever cannot move or does not help, its count is 0.
     Notches are floats: a continuous number has millions.
     """
 
@@ -199,8 +230,7 @@ class Levers:
 
 def _table(feature: Scalar, terms: Terms, column: int, own: Tensor, price: float, fixed: float) -> list[Tensor]:
     """Own values (n,) -> gains, costs and multiples of the step of one lever's notches, (n, K) each."""
-    least, most = ends(feature)
-    q = torch.arange(least, most + 1, dtype=own.dtype, device=own.device)
+    q = worthwhile(feature, terms, column).to(own)
     values, own_column = on_ladder(feature, q), own.unsqueeze(1)
     (above, more), (below, fewer) = ladder(feature, own_column, True), ladder(feature, own_column, False)
     legal = (q >= above) & (more > 0) | (q <= below) & (fewer > 0)  # (n, P)

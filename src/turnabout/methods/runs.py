@@ -17,7 +17,7 @@ import torch
 from turnabout.actions.rules import BoundImplies
 from turnabout.actions.rules.base import TOLERANCE
 from turnabout.core import Problem
-from turnabout.methods.levers import bent_features, ladder, on_ladder, stuck
+from turnabout.methods.levers import bent_features, first_after, ladder, on_ladder, stuck
 from turnabout.models import Terms
 from turnabout.schema import Category, Scalar
 from turnabout.schema.features import GRID_NOISE
@@ -148,14 +148,15 @@ class Runs:
             step, q = side * feature.unit_step / feature.span, curve.first + side * int(at[a])
             gain, rise = self.weights[column] * start[column], self.weights[column] * step
             if f in self.bent:
-                gain, rise = self._gains(column, curve.values[a], step, length)
+                tip_q = torch.tensor(float(q + side * length), dtype=torch.float64)
+                gain, rise = self._gains(column, curve.values[a], float(on_ladder(feature, tip_q)), length)
             price = (costs[a] - error, slope)  # never above the true cost
             runs.append(Run(f, start, column, step, length, *price, gain, rise, q, side, int(at[a])))
         return runs
 
-    def _gains(self, column: int, start: float, step: float, length: int) -> tuple[float, float]:
+    def _gains(self, column: int, start: float, end: float, length: int) -> tuple[float, float]:
         """Margin that a run of a bent feature adds at its start, and with each step."""
-        points = torch.tensor([float(self.x[0, column]), start, start + step * length], dtype=torch.float64)
+        points = torch.tensor([float(self.x[0, column]), start, end], dtype=torch.float64)
         own, near, far = self.terms.term(column, points).tolist()
         return near - own, (far - near) / max(1, length)
 
@@ -195,13 +196,15 @@ class Runs:
         curve.at = at[order]
 
     def _cuts(self, f: int, feature: Scalar, first: int, side: int, count: int) -> np.ndarray:
-        """Places in the ladder (0 .. count - 1) at which the margin bends, or a condition begins or ends to hold."""
+        """Places in the ladder (0 .. count - 1) where the margin bends or has jumped, or a condition turns."""
         own = float(self.x[0, self.problem.schema.slices[f].start])
         start = float(on_ladder(feature, torch.tensor(float(first), dtype=torch.float64)))
         notch = feature.unit_step / feature.span
         places: set[int] = set()
         for knot in self.terms.knots[self.terms.columns == self.problem.schema.slices[f].start].tolist():
             places.add(int(np.ceil(side * (knot - start) / notch - GRID_NOISE)))
+        for q in first_after(feature, self.terms.cuts(self.problem.schema.slices[f].start)).tolist():
+            places.add(int(q) - first if side > 0 else first - int(q) + 1)
         for rule in self.problem.rules:
             for condition in (rule.condition, rule.consequence) if isinstance(rule, BoundImplies) else ():
                 if condition.feature != f:

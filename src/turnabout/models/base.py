@@ -98,12 +98,30 @@ class Linear(Protocol):
 
 
 @dataclass(frozen=True)
+class Jumps:
+    """Where a margin jumps: by heights (k,) as soon as x[columns] lies above cuts, (k,) each."""
+
+    columns: Tensor
+    cuts: Tensor
+    heights: Tensor
+
+    def parts(self, x: Tensor) -> Tensor:
+        """What each jump adds, (..., d) -> (..., k)."""
+        return (x[..., self.columns] > self.cuts).to(x.dtype) * self.heights
+
+    def to(self, device: str | torch.device) -> Jumps:
+        """The same jumps on a device."""
+        return Jumps(self.columns.to(device), self.cuts.to(device), self.heights.to(device))
+
+
+@dataclass(frozen=True)
 class Terms:
-    """A margin in which every feature acts on its own: straight lines, and bends at knots.
+    """A margin in which every feature acts on its own: straight lines, bends at knots, and jumps.
 
-        margin(x) = bias + x @ weights + relu(x[columns] - knots) @ slopes                                  (1)
+        margin(x) = bias + x @ weights + relu(x[columns] - knots) @ slopes + [x[at] > cuts] @ heights       (1)
 
-    weights (d,); columns, knots and slopes (m,): a column may have several knots, or none.
+    weights (d,); columns, knots and slopes (m,): a column may have several knots, or none. The last part is `jumps`,
+    with its own columns; None where there are none.
     """
 
     weights: Tensor
@@ -111,6 +129,7 @@ class Terms:
     columns: Tensor
     knots: Tensor
     slopes: Tensor
+    jumps: Jumps | None = None
 
     @classmethod
     def straight(cls, weights: Tensor, bias: float) -> Terms:
@@ -120,13 +139,13 @@ class Terms:
 
     def margin(self, x: Tensor) -> Tensor:
         """(..., d) -> (...)."""
-        straight = x @ self.weights + self.bias
-        if not len(self.knots):
-            return straight
-        return straight + torch.relu(x[..., self.columns] - self.knots) @ self.slopes  # (1)
+        out = x @ self.weights + self.bias
+        if len(self.knots):
+            out = out + torch.relu(x[..., self.columns] - self.knots) @ self.slopes
+        return out if self.jumps is None else out + self.jumps.parts(x).sum(-1)  # (1)
 
     def gradient(self, x: Tensor) -> Tensor:
-        """(..., d) -> (..., d); at a knot, the slope below it."""
+        """(..., d) -> (..., d); at a knot, the slope below it. Jumps have none."""
         slope = self.weights.expand_as(x).clone()
         if len(self.knots):
             bent = (x[..., self.columns] > self.knots).to(x.dtype) * self.slopes
@@ -137,12 +156,29 @@ class Terms:
         """What one column adds to the margin at some values, (...) -> (...)."""
         own = self.columns == column
         bent = torch.relu(values.unsqueeze(-1) - self.knots[own]) @ self.slopes[own]
-        return self.weights[column] * values + bent
+        out = self.weights[column] * values + bent
+        if self.jumps is not None:
+            above = values.unsqueeze(-1) > self.cuts(column)
+            out = out + above.to(values.dtype) @ self.jumps.heights[self.jumps.columns == column]
+        return out
+
+    def cuts(self, column: int) -> Tensor:
+        """Where one column jumps, (k,): a cut is the last value before it."""
+        if self.jumps is None:
+            return self.knots.new_zeros(0)
+        return self.jumps.cuts[self.jumps.columns == column]
+
+    @property
+    def size(self) -> float:
+        """The sum of all numbers in (1) without their signs, of which rounding errors are a share."""
+        heights = 0.0 if self.jumps is None else float(self.jumps.heights.abs().sum())
+        return abs(self.bias) + float(self.weights.abs().sum() + self.slopes.abs().sum()) + heights
 
     def to(self, device: str | torch.device) -> Terms:
         """The same terms on a device."""
-        moved = (part.to(device) for part in (self.columns, self.knots, self.slopes))
-        return Terms(self.weights.to(device), self.bias, *moved)
+        columns, knots, slopes = (part.to(device) for part in (self.columns, self.knots, self.slopes))
+        jumps = None if self.jumps is None else self.jumps.to(device)
+        return Terms(self.weights.to(device), self.bias, columns, knots, slopes, jumps)
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from turnabout.models.base import Judge, Model, Terms
+from turnabout.models.base import Judge, Jumps, Model, Terms
 from turnabout.models.decision import Decision
 from turnabout.schema import Schema
 from turnabout.typing import Tensor
@@ -15,8 +15,8 @@ from turnabout.typing import Tensor
 Layers = tuple[tuple[Tensor, Tensor], ...]
 
 
-class SmoothModel(Model):
-    """A model whose margin is a torch program with a gradient.
+class ScoredModel(Model):
+    """A model whose margin is a torch program, which may have jumps.
 
     Parameters
     ----------
@@ -37,15 +37,19 @@ class SmoothModel(Model):
     def margin(self, x: Tensor) -> Tensor:
         return self._decision.from_scores(self._scores(x.to(torch.float64))) - self._by
 
-    def gradient(self, x: Tensor) -> Tensor:
-        """Derivative of the margin, (n, d) -> (n, d)."""
-        return _gradient(self, x)
-
     def _shift(self, by: float) -> None:
         self._by = self._by + by
 
     def _move(self, device: torch.device) -> None:
         self._scores = copy.deepcopy(self._scores).to(device)
+
+
+class SmoothModel(ScoredModel):
+    """A model whose margin is a torch program with a gradient."""
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """Derivative of the margin, (n, d) -> (n, d)."""
+        return _gradient(self, x)
 
 
 class LinearModel(Model):
@@ -105,6 +109,25 @@ class AdditiveModel(Model):
     def gradient(self, x: Tensor) -> Tensor:
         """Derivative of the margin, (n, d) -> (n, d)."""
         return self.terms.gradient(x.to(torch.float64))
+
+    def _shift(self, by: float) -> None:
+        self.terms = replace(self.terms, bias=self.terms.bias - by)
+
+    def _move(self, device: torch.device) -> None:
+        self.terms = self.terms.to(device)
+
+
+class SteppedModel(Model):
+    """A model whose margin is a sum of one curve for each feature, some of which jump; it has no useful gradient."""
+
+    compiled = True
+
+    def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...], terms: Terms):
+        super().__init__(schema, judge, notes)
+        self.terms = terms
+
+    def margin(self, x: Tensor) -> Tensor:
+        return self.terms.margin(x.to(torch.float64))
 
     def _shift(self, by: float) -> None:
         self.terms = replace(self.terms, bias=self.terms.bias - by)
@@ -183,15 +206,30 @@ def layered_model(schema: Schema, judge: Judge, notes: tuple[str, ...], layers: 
 
 
 def additive_model(schema: Schema, judge: Judge, notes: tuple[str, ...], terms: Terms) -> Model:
-    """The most capable form for a sum over features: linear if no feature bends. Notes tell which do."""
-    size = torch.cat([terms.weights, terms.slopes]).abs().max()
-    bends = terms.slopes.abs() > 1e-13 * size  # else a straight line, but for rounding errors
-    if not bends.any():
-        return LinearModel(schema, judge, notes, terms.weights, terms.bias)
+    """The most capable form for a sum over features: linear if no feature bends or jumps. Notes tell which do."""
+    least = 1e-13 * terms.size  # below, it is a straight line but for rounding errors
+    bends = terms.slopes.abs() > least
     columns, knots, slopes = terms.columns[bends], terms.knots[bends], terms.slopes[bends]
-    bent = ", ".join(dict.fromkeys(schema.names[int(schema.feature_of[c])] for c in columns))
-    note = f"the levels of {bent} do not act in equal steps: the margin bends there, each feature still on its own."
-    return AdditiveModel(schema, judge, (*notes, note), Terms(terms.weights, terms.bias, columns, knots, slopes))
+    jumps = terms.jumps
+    if jumps is not None:
+        seen = jumps.heights.abs() > least
+        jumps = Jumps(jumps.columns[seen], jumps.cuts[seen], jumps.heights[seen]) if seen.any() else None
+    terms = Terms(terms.weights, terms.bias, columns, knots, slopes, jumps)
+    if bends.any():
+        bent = named(schema, columns)
+        note = f"the levels of {bent} do not act in equal steps: the margin bends there, each feature still on its own."
+        notes = (*notes, note)
+    if jumps is not None:
+        note = f"the margin moves with {named(schema, jumps.columns)} in steps, each feature still on its own."
+        return SteppedModel(schema, judge, (*notes, note), terms)
+    if bends.any():
+        return AdditiveModel(schema, judge, notes, terms)
+    return LinearModel(schema, judge, notes, terms.weights, terms.bias)
+
+
+def named(schema: Schema, columns: Tensor) -> str:
+    """The features of some encoded columns, each once."""
+    return ", ".join(dict.fromkeys(schema.names[int(schema.feature_of[c])] for c in columns))
 
 
 def _gradient(model: Model, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from turnabout.actions.rules.implies import BoundImplies
 from turnabout.actions.rules.linear import BoundLinear
 from turnabout.core import Problem, verify
 from turnabout.core.verify import clearance
-from turnabout.methods.levers import ends, ladder, on_ladder, stuck
+from turnabout.methods.levers import ends, ladder, on_ladder, only_jumps, stuck
 from turnabout.models import Additive, Model, Trees
 from turnabout.schema import Feature, Scalar
 from turnabout.typing import Tensor
@@ -199,8 +199,9 @@ def breaks(model: Model, feature: Feature, column: int) -> tuple[Tensor, bool] |
     if isinstance(model, Trees):
         return _starts(feature, model.forest.cuts[column].cpu()), True
     if isinstance(model, Additive):
-        own = model.terms.columns == column
-        return _starts(feature, model.terms.knots[own].detach().cpu().to(torch.float64)), False
+        terms = model.terms
+        turns = torch.cat([terms.knots[terms.columns == column], terms.cuts(column)])
+        return _starts(feature, turns.detach().cpu().to(torch.float64)), only_jumps(terms, column)
     return None
 
 

@@ -69,6 +69,8 @@ def parts_of(terms: Terms, x: Tensor, feature_of: Tensor, m: int) -> Tensor:
     if len(terms.knots):
         bent = torch.relu(x[:, terms.columns] - terms.knots) * terms.slopes
         out.index_add_(1, feature_of[terms.columns], bent)
+    if terms.jumps is not None:
+        out.index_add_(1, feature_of[terms.jumps.columns], terms.jumps.parts(x))
     return out
 
 

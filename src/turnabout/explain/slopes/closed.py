@@ -67,7 +67,16 @@ def mean_logistic(m: Tensor, s: float) -> Tensor:
 
 
 def _terms(terms: Terms, x: Tensor, sigma: Tensor) -> Tensor:
-    """weights, and slope * P(Z_c > knot) for every knot on a column c: only the deviation of that column matters."""
+    """weights, and slope * P(Z_c > knot) for every knot on a column c: only the deviation of that column matters.
+
+    A jump adds its height times the density of Z_c at its cut, the slope of the smoothed step.
+    """
     slope = terms.weights.expand_as(x).clone()
     beyond = torch.special.ndtr((x[:, terms.columns] - terms.knots) / sigma.diagonal()[terms.columns].sqrt())
-    return slope.index_add_(1, terms.columns, beyond * terms.slopes)
+    slope.index_add_(1, terms.columns, beyond * terms.slopes)
+    if (jumps := terms.jumps) is not None:
+        deviation = sigma.diagonal()[jumps.columns].sqrt()
+        away = (x[:, jumps.columns] - jumps.cuts) / deviation
+        density = torch.exp(-0.5 * away.square()) / (deviation * (2 * torch.pi) ** 0.5)
+        slope.index_add_(1, jumps.columns, torch.where(deviation > 0, density * jumps.heights, 0.0))
+    return slope
