@@ -39,11 +39,11 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
-    KBinsDiscretizer,
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    QuantileTransformer,
     StandardScaler,
 )
 from sklearn.svm import SVC, LinearSVC
@@ -151,13 +151,13 @@ def test_smooth_perceptrons_are_differentiable_only(activation, order, people, a
 @pytest.mark.parametrize(
     ("pipeline", "reason"),
     [
-        (prepared(LogisticRegression(), number=KBinsDiscretizer(3)), "straight line"),
+        (prepared(LogisticRegression(), number=QuantileTransformer(20)), "straight line"),
         (prepared(make_pipeline(PolynomialFeatures(interaction_only=True), LogisticRegression())), "straight-line"),
         (prepared(GaussianNB(), category=OneHotEncoder(sparse_output=False)), "inner form"),
         (prepared(CalibratedClassifierCV(LinearSVC(), cv=2)), "inner form"),
         (prepared(VotingClassifier([("a", LogisticRegression())], voting="hard")), "inner form"),
     ],
-    ids=["bins", "interactions", "bayes", "calibrated", "voting"],
+    ids=["curve", "interactions", "bayes", "calibrated", "voting"],
 )
 def test_what_is_not_recognised_is_only_asked(pipeline, reason, people, accepted, schema):
     model = wrap(pipeline.fit(people, accepted), schema, background=people)

@@ -17,10 +17,10 @@ def encoded_cuts(feature: Number, to_input: Callable[[Floats], Floats] | None, c
     """Cuts on an input -> cuts on the encoded column of its Number; whether the input falls as the number rises.
 
     Encoding is monotone, so v <= t gives encode(v) <= encode(t), with the formula of `Schema.encode`; where values on
-    both sides of a cut are encoded alike, see `_encode_last`.
+    both sides of a cut are encoded alike, see `encode_last`.
     """
     if to_input is None:
-        return _encode_last(feature, cuts, falling=False), False
+        return encode_last(feature, cuts, falling=False), False
     ends = _domain(feature, to_input)
     probe = to_input(np.linspace(feature.low, feature.high, 129))
     rise = np.diff(np.concatenate([to_input(ends[:1]), probe, to_input(ends[1:])]))
@@ -31,10 +31,10 @@ def encoded_cuts(feature: Number, to_input: Callable[[Floats], Floats] | None, c
         last = _last_true(lambda v: to_input(v) > cuts, ends, len(cuts))
     else:
         last = _last_true(lambda v: to_input(v) <= cuts, ends, len(cuts))
-    return _encode_last(feature, last, falling), falling
+    return encode_last(feature, last, falling), falling
 
 
-def _encode_last(feature: Number, last: Floats, falling: bool) -> Floats:
+def encode_last(feature: Number, last: Floats, falling: bool) -> Floats:
     """Encoded cuts between each `last` value on the lower side and the next double.
 
     (v - low) / span rounds many doubles onto one encoding: with low = -9 the cut x < 0, whose last value is -7e-46, is
@@ -67,20 +67,21 @@ def _domain(feature: Number, to_input: Callable[[Floats], Floats]) -> Floats:
 
 def _last_true(test: Callable[[Floats], NDArray[np.bool_]], ends: Floats, count: int) -> Floats:
     """The last double in [ends] where a test that turns from true to false holds; infinite if it never turns."""
-    low, high = np.full(count, _rank(ends[:1])[0]), np.full(count, _rank(ends[1:])[0])
-    never, always = ~test(_unrank(low)), test(_unrank(high))
+    low, high = np.full(count, rank(ends[:1])[0]), np.full(count, rank(ends[1:])[0])
+    never, always = ~test(unrank(low)), test(unrank(high))
     while (high > low + 1).any():
         middle = (low >> 1) + (high >> 1) + (low & high & 1)  # low + high may not fit a word
-        holds = test(_unrank(middle))
+        holds = test(unrank(middle))
         low, high = np.where(holds, middle, low), np.where(holds, high, middle)
-    return np.where(always, np.inf, np.where(never, -np.inf, _unrank(low)))
+    return np.where(always, np.inf, np.where(never, -np.inf, unrank(low)))
 
 
-def _rank(v: Floats) -> NDArray[np.int64]:
+def rank(v: Floats) -> NDArray[np.int64]:
     """Doubles -> whole numbers in the same order, neighbours to neighbours."""
     bits = v.astype(np.float64).view(np.int64)
     return np.where(bits >= 0, bits, np.int64(-(2**63)) - bits)
 
 
-def _unrank(rank: NDArray[np.int64]) -> Floats:
-    return np.where(rank >= 0, rank, np.int64(-(2**63)) - rank).view(np.float64)
+def unrank(ranks: NDArray[np.int64]) -> Floats:
+    """The doubles that have these ranks."""
+    return np.where(ranks >= 0, ranks, np.int64(-(2**63)) - ranks).view(np.float64)

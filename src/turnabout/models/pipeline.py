@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,21 @@ import pandas as pd
 import torch
 
 from turnabout.errors import ModelError
-from turnabout.models.base import Model, Terms
+from turnabout.models.base import Jumps, Model, Terms
 from turnabout.models.decision import Decision
-from turnabout.models.forms import LayeredScores, Layers, SmoothModel, additive_model, close_layers, layered_model
+from turnabout.models.forms import (
+    LayeredScores,
+    Layers,
+    ScoredModel,
+    SmoothModel,
+    additive_model,
+    close_layers,
+    layered_model,
+    named,
+)
 from turnabout.models.original import Estimator, EstimatorJudge
 from turnabout.models.probe import CannotCompile, Preprocessing, fit_preprocessing
+from turnabout.models.stepped import read_steps
 from turnabout.models.trees import compile_trees
 from turnabout.schema import Schema
 from turnabout.typing import Tensor
@@ -121,7 +131,8 @@ class Inputs:
             out = self.original.attempt(self._transformed, table)
         except ModelError as error:
             cause = error.__cause__ or error
-            raise CannotCompile(f"the preprocessing raised {type(cause).__name__}: {_first_line(cause)}") from error
+            text = f"the preprocessing raised {type(cause).__name__}: {_first_line(cause)}"
+            raise CannotCompile(text + _advice(text)) from error
         return out.toarray() if hasattr(out, "toarray") else out
 
     def _transformed(self, rows: Any) -> Any:
@@ -141,19 +152,15 @@ class Inputs:
 class Hinges(torch.nn.Module):
     """The preprocessing (1) of `probe` as a torch module."""
 
-    a: Tensor
-    a0: Tensor
-    v: Tensor
-    columns: Tensor
-    knots: Tensor
+    parts = tuple(field.name for field in fields(Preprocessing))
 
     def __init__(self, found: Preprocessing):
         super().__init__()
-        for name in ("a", "a0", "v", "columns", "knots"):
+        for name in self.parts:
             self.register_buffer(name, getattr(found, name))
 
     def forward(self, x: Tensor) -> Tensor:
-        return Preprocessing(self.a, self.a0, self.v, self.columns, self.knots)(x)
+        return Preprocessing(*(getattr(self, name) for name in self.parts))(x)
 
 
 def compile_estimator(
@@ -169,7 +176,7 @@ def compile_estimator(
     if trees is not None:
         return trees
     layers, activation = _read_layers(stages)
-    found = fit_preprocessing(inputs, schema, pairs, judge.like)
+    found = _watch(inputs, schema, pairs, judge.like)
     if layers[0][0].shape[1] != found.a.shape[0]:
         raise CannotCompile(f"{stages.name} takes {layers[0][0].shape[1]} inputs and was given {found.a.shape[0]}")
     decision: Decision = judge.decision
@@ -180,16 +187,32 @@ def compile_estimator(
     if len(layers) == 1 and (closed := close_layers(layers, decision)) is not None:
         return additive_model(schema, judge, notes, _terms(found, *closed[0]))
     if len(found.knots):
-        bent = ", ".join(dict.fromkeys(schema.names[int(schema.feature_of[c])] for c in found.columns))
+        bent = named(schema, found.columns)
         notes = (
             *notes,
             f"the levels of {bent} do not act in equal steps, so the margin bends there; as a Category it would not.",
         )
+    if len(found.cuts):
+        notes = (*notes, f"the margin moves with {named(schema, found.at)} in steps, so it has no useful gradient.")
+        return ScoredModel(schema, judge, notes, LayeredScores(layers, activation, Hinges(found)), decision)
     if activation == "relu":
         return layered_model(schema, judge, notes, _fold(found, layers), decision)
     if not len(found.knots):
         return SmoothModel(schema, judge, notes, LayeredScores(_fold(found, layers), activation), decision)
     return SmoothModel(schema, judge, notes, LayeredScores(layers, activation, Hinges(found)), decision)
+
+
+def _watch(
+    inputs: Inputs, schema: Schema, pairs: list[tuple[Tensor, pd.DataFrame]], like: pd.DataFrame | None
+) -> Preprocessing:
+    """What happens before the estimator: in straight lines, or else with some numbers in steps."""
+    try:
+        return fit_preprocessing(inputs, schema, pairs, like)
+    except CannotCompile:
+        pieces = read_steps(inputs, inputs.transforms, schema, like)
+        if not pieces:
+            raise
+    return fit_preprocessing(inputs, schema, pairs, like, pieces)
 
 
 def _read_layers(stages: Stages) -> tuple[Layers, str]:
@@ -221,7 +244,8 @@ def _collapse(layers: Layers) -> tuple[Tensor, Tensor]:
 def _terms(found: Preprocessing, weight: Tensor, bias: Tensor) -> Terms:
     """One output (1, p) of the estimator's inputs, as a sum over features."""
     c = weight[0]
-    return Terms(c @ found.a, float(c @ found.a0 + bias), found.columns, found.knots, c @ found.v)
+    jumps = Jumps(found.at, found.cuts, c @ found.h) if len(found.cuts) else None
+    return Terms(c @ found.a, float(c @ found.a0 + bias), found.columns, found.knots, c @ found.v, jumps)
 
 
 def _fold(found: Preprocessing, layers: Layers) -> Layers:
@@ -236,6 +260,13 @@ def _fold(found: Preprocessing, layers: Layers) -> Layers:
     first = torch.cat([straight, -straight, pick]), torch.cat([shift, -shift, -found.knots])
     second = torch.cat([eye, -eye, weight @ found.v], 1), torch.zeros(len(shift), dtype=torch.float64)  # u = u+ - u-
     return (first, second, *rest)
+
+
+def _advice(text: str) -> str:
+    """What to do about preprocessing that refuses a value of the schema."""
+    if "unknown categories" not in text:
+        return ""
+    return "; use OneHotEncoder(handle_unknown='ignore'), or leave values that training never had out of the schema"
 
 
 def _first_line(error: BaseException) -> str:
