@@ -122,7 +122,9 @@ def test_rules_by_hand():
     assert kept(Implies(Rises("o"), Rises("a", by=4)), o="mid", a=6) is True
     assert kept(Implies(Is("k", level="y"), Is("o", level="high")), k="y") is False
     assert kept(Linear({"a": 1.0, "k=y": 3.0}, "<=", 5.0), a=4, k="y") is False
-    assert kept(Ordered("b", "a"), a=0) is True  # silent: b is missing
+    assert kept(Ordered("b", "a"), a=0) is False  # open: b is missing
+    assert kept(Ordered("b", "a"), k="y") is True  # and not touched
+    assert kept(Ordered("b", "a").waivable(), a=0) is True
 
 
 @given(source=st.data())

@@ -30,6 +30,7 @@ from turnabout.actions.rules import (
     Ordered,
     Rises,
     Rule,
+    Waivable,
 )
 from turnabout.actions.steps import Affine, Path, Script, StepTables
 
@@ -74,6 +75,7 @@ __all__ = [
     "Squared",
     "StepTables",
     "StructuralEquations",
+    "Waivable",
     "new",
     "old",
 ]

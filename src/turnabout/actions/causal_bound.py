@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from turnabout.actions.rules.base import BoundRule, find_feature
+from turnabout.actions.rules.base import TOLERANCE, BoundRule, find_feature
 from turnabout.actions.rules.linear import _address
 from turnabout.errors import RuleError
 from turnabout.schema import Feature, Scalar, Schema
@@ -170,8 +170,48 @@ class BoundEquations(BoundRule):
 
     # -- the rule ---------------------------------------------------------------------------------------------
 
+    def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
+        kept = super().violation(x, x_new)
+        if self.waivable or not self.indicators:
+            return kept
+        change = self._change(x, x_new).clamp(min=2 * TOLERANCE)
+        return torch.where(self.unknown(x, x_new), torch.maximum(change, kept), kept)
+
     def _silent(self, x: Tensor) -> Tensor:
         return torch.zeros_like(x[..., 0], dtype=torch.bool)  # each equation sees to its missing cells
+
+    def _open(self, x: Tensor, x_new: Tensor, silent: Tensor) -> Tensor:
+        """True where something moved whose consequence cannot be told, because a cell of its equation is missing."""
+        out = torch.zeros_like(x[..., 0] + x_new[..., 0], dtype=torch.bool)
+        for line in self.must:
+            out = out | self._line_open(line, x, x_new)
+        return out
+
+    def _line_open(self, line: Line, x: Tensor, x_new: Tensor) -> Tensor:
+        moved = torch.zeros_like(x[..., 0] + x_new[..., 0], dtype=torch.bool)
+        for p in line.parents:
+            moved = moved | ((x_new[..., p.column] - x[..., p.column]).abs() > TOLERANCE)
+        return moved & line.unknown(x.unbind(-1))
+
+    def _without_open(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Rows (m, d) with all causes of what cannot be told put back."""
+        if self.waivable or not self.indicators:
+            return x_new
+        for line in self.must:
+            causes = torch.zeros(x.shape[-1], dtype=torch.bool, device=x.device)
+            causes[self._causes(line)] = True
+            x_new = torch.where(self._line_open(line, x, x_new).unsqueeze(-1) & causes, x, x_new)
+        return x_new
+
+    def _causes(self, line: Line) -> list[int]:
+        """Encoded columns of the features from which a line's target follows, through other lines too."""
+        by_feature = {other.feature: other for other in self.must}
+        todo, features = [_owner(self.schema, p) for p in line.parents], set[int]()
+        while todo:
+            if (f := todo.pop()) not in features:
+                features.add(f)
+                todo += [_owner(self.schema, p) for p in by_feature[f].parents] if f in by_feature else []
+        return [c for f in features for c in range(self.schema.slices[f].start, self.schema.slices[f].stop)]
 
     def _gap(self, x: Tensor, x_new: Tensor) -> Tensor:
         old, new = x.unbind(-1), x_new.unbind(-1)
@@ -183,15 +223,17 @@ class BoundEquations(BoundRule):
 
     def _relax(self, x: Tensor, x_new: Tensor) -> Tensor:
         """Near the nearest consistent point: a wish for a consequence becomes a wish for its causes."""
+        x_new = self._without_open(x, x_new)
         if len(self.free):
             free, wish = self.free.to(x.device), x_new - x
             wish = torch.cat([wish[:, free], wish[:, [line.column for line in self.must]]], 1)
             x_new = x_new.clone()
             x_new[:, free] = x[:, free] + wish @ self.projector.to(x).T
-            x_new = self.schema.relax(x, x_new)
+            x_new = self._without_open(x, self.schema.relax(x, x_new))
         return self.predict(x, x_new)
 
     def _snap(self, x: Tensor, x_new: Tensor) -> Tensor:
+        x_new = self._without_open(x, x_new)
         return self.schema.snap(x, self.predict(x, x_new, printed=True))
 
     def _project(self) -> tuple[Tensor, Tensor]:

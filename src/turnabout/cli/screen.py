@@ -42,7 +42,9 @@ def frame_table(frame: pd.DataFrame, title: str, digits: int | None = None) -> T
 
 
 def show_why(answer: Recourse) -> None:
-    """Those without a plan, and why."""
+    """Rules that were waived, and for whom; those without a plan, and why."""
+    if len(answer.waived):
+        out.print(frame_table(answer.waived.reset_index(), "Rules not checked, because a cell is missing"))
     if len(answer.why):
         out.print(frame_table(answer.why.reset_index()[["person", "reason", "binding", "proof"]], "No plan, and why"))
 

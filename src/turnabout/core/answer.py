@@ -9,7 +9,17 @@ import pandas as pd
 import torch
 
 from turnabout.core.problem import Problem
-from turnabout.core.result import NUMBERS, PLANS, STEPS, Proposal, Recourse, Status, empty_plans, empty_steps
+from turnabout.core.result import (
+    NUMBERS,
+    PLANS,
+    STEPS,
+    Proposal,
+    Recourse,
+    Status,
+    empty_plans,
+    empty_steps,
+    empty_waived,
+)
 from turnabout.core.run import Run
 from turnabout.core.settle import Settled
 from turnabout.schema import Category
@@ -160,7 +170,20 @@ class Draft:
         given = given.loc[:, ~given.columns.duplicated()].copy()
         options, position = self._options(ranked)
         steps, plans = self._steps(options.index, position), self._plans(options.index, position)
-        return Recourse(given, options, status, why, made_by, seconds, steps, plans, self.problem.model.rule)
+        yes, waived = self.problem.model.rule, self._waived(options)
+        return Recourse(given, options, status, why, made_by, seconds, steps, plans, yes, waived)
+
+    def _waived(self, options: pd.DataFrame) -> pd.DataFrame:
+        """Which options do without a rule that could not be checked."""
+        rules = [rule for rule in self.problem.rules if rule.waivable]
+        if not rules or not len(options):
+            return empty_waived()
+        place = self.table.index.get_indexer(options.index.get_level_values("person"))
+        own = self.table.iloc[place]
+        x, x_new = (self.problem.schema.read(table).x for table in (own, options))
+        waived = np.column_stack([rule.waived(x, x_new).cpu().numpy() for rule in rules])
+        texts = ["; ".join(rule.name for rule, which in zip(rules, row, strict=True) if which) for row in waived]
+        return pd.DataFrame({"rule": texts}, index=options.index, dtype=object)[waived.any(1)]
 
     def _plans(self, index: pd.Index, position: np.ndarray) -> pd.DataFrame:
         """The plans in the order of their options; position says where the option entered as i-th stands now."""

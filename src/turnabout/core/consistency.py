@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from turnabout.core.result import NUMBERS, PLANS, STEPS, Recourse, Status
+from turnabout.core.result import NUMBERS, PLANS, STEPS, WAIVED, Recourse, Status
 from turnabout.documents import read_json, shown
 from turnabout.errors import TurnaboutError
 
@@ -26,7 +26,7 @@ def check_answer(answer: Recourse) -> None:
         raise torn("it took no finite time")
     if not answer.people.index.is_unique:
         raise torn("two people share a label")
-    for name in ("people", "options", "why", "steps", "plans"):
+    for name in ("people", "options", "why", "steps", "plans", "waived"):
         if not getattr(answer, name).columns.is_unique:
             raise torn(f"'{name}' have two columns of the same name")
     if odd := [name for name in answer.features if name not in answer.people.columns]:
@@ -35,6 +35,7 @@ def check_answer(answer: Recourse) -> None:
     tables |= {"options": (answer.options, ["person", "option"], NUMBERS)}
     tables |= {"plans": (answer.plans, ["person", "option"], PLANS)}
     tables |= {"steps": (answer.steps, ["person", "option", "step"], STEPS)}
+    tables |= {"waived": (answer.waived, ["person", "option"], WAIVED)}
     for name, (table, levels, columns) in tables.items():
         if list(table.index.names) != levels or not table.index.is_unique:
             raise torn(f"the labels of '{name}' are not {', '.join(levels)}, each once")
@@ -57,6 +58,8 @@ def check_answer(answer: Recourse) -> None:
         place = int((has_option != is_found).argmax())
         label, status = answer.people.index[place], answer.status.iloc[place]
         raise torn(f"person {shown(label)} is {status} and has {'an' if has_option[place] else 'no'} option")
+    if not all(isinstance(rule, str) and rule for rule in answer.waived["rule"]):
+        raise torn("'waived' name no rule")
     for column in ("parameters", "becomes"):
         for text in answer.steps[column]:
             if not isinstance(read_json(text, f"'{column}' of a step is not", hint=WHOLE), dict):

@@ -170,7 +170,8 @@ def _numbered(part: Recourse, keep: np.ndarray) -> Recourse:
         keys = [(key[0], int(count[old[key[:2]]]), *key[2:]) for key in table.index]
         return table.set_axis(pd.MultiIndex.from_tuples(keys, names=table.index.names)) if keys else table
 
-    return replace(part, options=options, steps=renumber(part.steps), plans=renumber(part.plans))
+    tables = {name: renumber(getattr(part, name)) for name in ("steps", "plans", "waived")}
+    return replace(part, options=options, **tables)
 
 
 def _of_people(part: Recourse, there: np.ndarray) -> Recourse:
@@ -219,5 +220,5 @@ def _join(rest: Recourse, parts: list[Recourse], made_by: str, seconds: float) -
         labels = table.index.get_level_values(0)
         return table.iloc[np.argsort([place[label] for label in labels], kind="stable")]
 
-    tables: dict[str, Any] = {name: gather(name) for name in ("options", "why", "steps", "plans")}
+    tables: dict[str, Any] = {name: gather(name) for name in ("options", "why", "steps", "plans", "waived")}
     return replace(rest, status=status, made_by=made_by, seconds=seconds, **tables)

@@ -42,6 +42,8 @@ PLANS = {
     "tolerance": "Float64",
 }
 """Columns of `Recourse.plans`, with their types."""
+WAIVED = {"rule": "object"}
+"""Columns of `Recourse.waived`, with their types."""
 
 
 class Status(StrEnum):
@@ -87,6 +89,12 @@ def empty_plans() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PLANS.items()}).set_axis(index)
 
 
+def empty_waived() -> pd.DataFrame:
+    """`Recourse.waived` of an answer that keeps every rule."""
+    index = pd.MultiIndex.from_tuples([], names=["person", "option"])
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in WAIVED.items()}).set_axis(index)
+
+
 @dataclass(frozen=True, eq=False)
 class Recourse:
     """Verified answers for a table of people.
@@ -105,6 +113,8 @@ class Recourse:
         that no plan of the person undercuts and the share by which this one lies above it, and the error of each
         step that it withstands. The last three are <NA> where nothing was proved.
     yes : what counts as a yes of the model: "P(approve) >= 0.5".
+    waived : options that were made although a rule, declared waivable, could not be checked because a cell is missing.
+        Index (person, option): the rule, or several joined by "; ".
     """
 
     people: pd.DataFrame
@@ -116,6 +126,7 @@ class Recourse:
     steps: pd.DataFrame = field(default_factory=empty_steps)
     plans: pd.DataFrame = field(default_factory=empty_plans)
     yes: str = ""
+    waived: pd.DataFrame = field(default_factory=empty_waived)
 
     def __len__(self) -> int:
         return len(self.people)
@@ -132,7 +143,9 @@ class Recourse:
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {name}" for name, n in self.counts().items() if n)
         yes = f"; yes when {self.yes}" if self.yes else ""
-        return f"Recourse({len(self)} people: {counts or 'nobody'}; {len(self.options)} options; {self.made_by}{yes})"
+        waived = f", {len(self.waived)} with a rule waived" if len(self.waived) else ""
+        options = f"{len(self.options)} options{waived}"
+        return f"Recourse({len(self)} people: {counts or 'nobody'}; {options}; {self.made_by}{yes})"
 
     @property
     def features(self) -> list[str]:
@@ -193,6 +206,12 @@ class Recourse:
             return table
         moved = [any(_differs(table.iloc[i, 0], v) for v in table.iloc[i, 1:]) for i in range(len(table))]
         return table[moved]
+
+    def waivers(self, person: Any, option: int = 0) -> str:
+        """A sentence that names the rules waived for one option; empty where there is none."""
+        mine = [key == (person, option) for key in self.waived.index]
+        rules = "; ".join(self.waived["rule"][mine])
+        return f"Not checked, because a cell is missing: {rules}." if rules else ""
 
     def steps_of(self, person: Any, option: int = 0) -> pd.DataFrame:
         """The steps of one plan, in order; index: step from 1."""
@@ -260,7 +279,7 @@ class Recourse:
             "status": [str(s.value) for s in self.status],
             "why": frame_to_json(self.why),
         }
-        parts = {"steps": self.steps, "plans": self.plans}
+        parts = {"steps": self.steps, "plans": self.plans, "waived": self.waived}
         return document | {name: frame_to_json(frame) for name, frame in parts.items() if len(frame)}
 
     def to_json(self, indent: int | None = None) -> str:
@@ -282,9 +301,10 @@ class Recourse:
         if len(document["status"]) != len(people):
             raise torn(f"it has {len(document['status'])} statuses for {len(people)} people")
         status = pd.Series([Status(s) for s in document["status"]], index=people.index, dtype=object, name="status")
-        plans = {name: frame_from_json(document[name], name) for name in ("steps", "plans") if name in document}
+        more = ("steps", "plans", "waived")
+        tables = {name: frame_from_json(document[name], name) for name in more if name in document}
         yes = document.get("yes", "")
-        answer = cls(people, options, status, why, document["made_by"], document["seconds"], **plans, yes=yes)
+        answer = cls(people, options, status, why, document["made_by"], document["seconds"], **tables, yes=yes)
         check_answer(answer)
         return answer
 

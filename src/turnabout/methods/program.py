@@ -130,12 +130,14 @@ class Program:
         rows: list[np.ndarray] = []
         most: list[float] = []
         for rule in self.problem.rules:
-            if isinstance(rule, BoundAtMost):
+            if bool(rule._silent(self.x)[0]):
+                if not rule.waivable:
+                    rows.append(self._open(rule))
+                    most.append(0.0)
+            elif isinstance(rule, BoundAtMost):
                 rows.append(self._changes(rule.mask.numpy()))
                 most.append(float(rule.k))
             elif isinstance(rule, BoundImplies):
-                if bool(rule._silent(self.x)[0]):
-                    continue
                 (condition, a), (consequence, b) = self._holds(rule.condition), self._holds(rule.consequence)
                 rows.append(condition - consequence)
                 most.append(b - a)
@@ -147,6 +149,13 @@ class Program:
                         rows.append(SCALE * (a_row @ self.effect))
                         most.append(SCALE * (float(limit - a_row @ self.x[0].numpy()) - tighten))
         return rows, most
+
+    def _open(self, rule: BoundRule) -> np.ndarray:
+        """Coefficients of the number of runs that touch a rule which a missing cell leaves open."""
+        row = np.zeros(self.size)
+        for r, run in enumerate(self.runs):
+            row[r] = float(rule.unknown(self.x, self.x + torch.from_numpy(run.start))[0])
+        return row
 
     def _share(self) -> np.ndarray:
         """Coefficients of the sum of all features' costs."""

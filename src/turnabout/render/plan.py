@@ -77,7 +77,9 @@ def write_plan(answer: Recourse, person: Any, option: int = 0, *, problem: Probl
         takes = f", {_time(duration, story.time_unit)}" if story.takes_time else ""
         out += "\n" + _wrapped(change, head, " " * len(head))
         out += "\n" + _wrapped(f"cost {number(cost)}{takes}; then {_verdict(margin)}", " " * len(head), " " * len(head))
-    return out + "\n" + _wrapped(_in_all(story), "  ", "  ")
+    out += "\n" + _wrapped(_in_all(story), "  ", "  ")
+    waivers = answer.waivers(person, option)
+    return out + "\n" + _wrapped(waivers, "  ", "  ") if waivers else out
 
 
 def _without_plan(answer: Recourse, person: Any) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from turnabout.actions import AtMost, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule
+from turnabout.actions import AtMost, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule, Waivable
 from turnabout.schema import Category, Feature, Number, Schema
 
 SLACK = 1e-8  # share of a rule's range that rounding may take
@@ -78,30 +78,57 @@ def legal_values(feature: Feature, own: Any) -> list[Any]:
     return [own, *(value for value in every if may(position(feature, value)))]
 
 
-def keeps(rule: Rule, schema: Schema, own: Row, new: Row) -> bool | None:
-    """Whether a new row keeps a rule; None for a rule of a kind not known here."""
+def keeps(rule: Rule, schema: Schema, own: Row, new: Row, waivable: bool = False) -> bool | None:
+    """Whether a new row keeps a rule; None for a rule of a kind not known here.
+
+    Where a missing cell leaves a rule open that the change touches, it is not kept, unless it is waivable.
+    """
+    if isinstance(rule, Waivable):
+        return keeps(rule.rule, schema, own, new, waivable=True)
     if isinstance(rule, AtMost):
         names = schema.names if rule.features is None else rule.features
         return sum(differs(own[name], new[name]) for name in names) <= rule.k
     if isinstance(rule, Ordered):
-        return keeps(Linear({rule.lower: 1.0, rule.upper: -1.0}, "<=", 0.0), schema, own, new)
+        return keeps(Linear({rule.lower: 1.0, rule.upper: -1.0}, "<=", 0.0), schema, own, new, waivable)
     if isinstance(rule, Linear):
-        return _keeps_linear(rule, schema, own, new)
+        names = [_owner(key, schema) for key, c in rule.coefficients.items() if c]
+        if any(is_missing(own[name]) for name in names):
+            return waivable or not any(differs(own[name], new[name]) for name in names)
+        return _keeps_linear(rule, schema, new)
     if isinstance(rule, Implies):
         if any(is_missing(own[part.feature]) for part in (rule.condition, rule.consequence)):
-            return True
+            return waivable or _keeps_unseen(rule, schema, own, new)
         condition, consequence = (_holds(part, schema, own, new) for part in (rule.condition, rule.consequence))
         return None if condition is None or consequence is None else (not condition or consequence)
     return None
 
 
-def _keeps_linear(rule: Linear, schema: Schema, own: Row, new: Row) -> bool:
+def _keeps_unseen(rule: Implies, schema: Schema, own: Row, new: Row) -> bool | None:
+    """An implication of which one cell, or both, are missing."""
+    first, second = rule.condition, rule.consequence
+    if is_missing(own[first.feature]):  # a missing cell neither rises nor falls, but which level is it?
+        open_end = isinstance(first, Is) and differs(own[second.feature], new[second.feature])
+        return not open_end or _holds(second, schema, own, new)
+    if not differs(own[first.feature], new[first.feature]):
+        return True
+    condition = _holds(first, schema, own, new)
+    return None if condition is None else not condition
+
+
+def _owner(key: str, schema: Schema) -> str:
+    """The feature that a coefficient speaks of: age, or housing of housing=own."""
+    if key in schema.names:
+        return key
+    return next(f.name for f in schema if isinstance(f, Category) and key in [f"{f.name}={v}" for v in f.levels])
+
+
+def _keeps_linear(rule: Linear, schema: Schema, new: Row) -> bool:
     total, size = 0.0, 0.0
     for key, c in rule.coefficients.items():
-        name, _, level = (key, "", "") if key in schema.names else key.rpartition("=")
-        feature = schema[name]
-        if is_missing(own[name]):
-            return True  # a rule is silent on what is missing
+        if not c:
+            continue
+        name = _owner(key, schema)
+        feature, level = schema[name], key[len(name) + 1 :]
         if isinstance(feature, Category):
             held = next((own_level for own_level in feature.levels if own_level == new[name]), None)  # 10, also of 10.0
             total, size = total + c * (str(held) == level), size + abs(c)

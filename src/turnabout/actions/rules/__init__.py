@@ -5,13 +5,13 @@
     Implies(Rises("education"), Rises("age", by=2))           what follows from a change
     AtMost(3)                                                 how many features a plan may change
 
-A rule over a missing cell cannot be judged and counts as kept.
+A rule over a missing cell cannot be checked: a plan may not touch it, unless the rule is `waivable()`.
 """
 
 from __future__ import annotations
 
 from turnabout.actions.rules.at_most import AtMost, BoundAtMost
-from turnabout.actions.rules.base import BoundRule, LinearForm, Rule, from_dict, to_dict
+from turnabout.actions.rules.base import BoundRule, LinearForm, Rule, Waivable, from_dict, to_dict
 from turnabout.actions.rules.conditions import BoundCondition, Changes, Condition, Falls, Is, Rises
 from turnabout.actions.rules.implies import BoundImplies, Implies
 from turnabout.actions.rules.linear import BoundLinear, Linear, Ordered
@@ -33,6 +33,7 @@ __all__ = [
     "Ordered",
     "Rises",
     "Rule",
+    "Waivable",
     "from_dict",
     "to_dict",
 ]

@@ -19,7 +19,7 @@ TOLERANCE = 1e-12  # encoded units; violations below it are floating-point noise
 
 @dataclass(frozen=True)
 class LinearForm:
-    """A rule as inequalities a @ x_new <= b; a (m, d), b (n, m), infinite where a person's row cannot be judged."""
+    """A rule as inequalities a @ x_new <= b; a (m, d), b (n, m), infinite where a cell is missing: see `unknown`."""
 
     a: Tensor
     b: Tensor
@@ -39,6 +39,10 @@ class Rule(ABC):
     def bind(self, schema: Schema) -> BoundRule:
         """The rule over encoded people of this schema; refuses names, levels and bounds that cannot be."""
 
+    def waivable(self) -> Rule:
+        """This rule, waived where a missing cell makes it impossible to check; the answer then says so."""
+        return Waivable(self)
+
     @abstractmethod
     def __str__(self) -> str: ...
 
@@ -55,6 +59,39 @@ class Rule(ABC):
         """The rule from the entries of to_dict, without "rule"."""
 
 
+@dataclass(frozen=True, repr=False)
+class Waivable(Rule):
+    """A rule that is waived where it cannot be checked; `rule.waivable()` makes one.
+
+    Without it, a plan may not touch what a rule speaks of where a missing cell leaves the rule open. With it, the plan
+    is made all the same, and `Recourse.waived` names the rule.
+    """
+
+    rule: Rule
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, Rule):
+            raise RuleError(f"Waivable is given {shown(self.rule)}.", hint="write AtMost(3).waivable().")
+
+    def bind(self, schema: Schema) -> BoundRule:
+        bound = self.rule.bind(schema)
+        bound.waivable = True
+        return bound
+
+    def waivable(self) -> Rule:
+        return self
+
+    def __str__(self) -> str:
+        return str(self.rule)
+
+    def to_dict(self) -> Json:
+        return self.rule.to_dict() | {"waivable": True}
+
+    @classmethod
+    def _read(cls, spec: Json) -> Rule:
+        raise TypeError("a waivable rule is written as the rule itself with waivable: true")
+
+
 def to_dict(rule: Rule) -> Json:
     """A rule as plain values, for YAML and JSON."""
     return rule.to_dict()
@@ -65,9 +102,13 @@ def from_dict(spec: Json) -> Rule:
     """A rule from what `to_dict` wrote: {"rule": "at_most", "k": 3}."""
     if not isinstance(spec, Mapping) or spec.get("rule") not in Rule.KINDS:
         raise RuleError(f"{shown(spec)} does not describe a rule.", hint=f"give 'rule', one of {sorted(Rule.KINDS)}.")
-    entries = {key: value for key, value in spec.items() if key != "rule"}
+    entries = {key: value for key, value in spec.items() if key not in ("rule", "waivable")}
+    waivable = spec.get("waivable", False)
+    if not isinstance(waivable, bool):
+        raise RuleError(f"a rule has waivable={shown(waivable)}.", hint="use true or false.")
     try:
-        return Rule.KINDS[spec["rule"]]._read(entries)
+        rule = Rule.KINDS[spec["rule"]]._read(entries)
+        return rule.waivable() if waivable else rule
     except (TypeError, KeyError) as error:
         raise RuleError(
             f"the entries {sorted(map(str, entries))} do not make a rule of kind '{spec['rule']}' ({error}).",
@@ -78,6 +119,7 @@ def from_dict(spec: Json) -> Rule:
 class BoundRule(ABC):
     """A rule over encoded people. x and x_new are (n, d), or broadcast over further leading dimensions.
 
+    waivable : whether a plan may be made although the rule cannot be checked for this person.
     violation : 0 where the rule is kept, else how far from kept, in encoded units.
     relax : a continuous projection, for use inside a search. Rows that keep the rule come back as they were.
     snap : an exact repair onto legal values. Keeps the rule where the person can by moving the rule's own features.
@@ -92,10 +134,30 @@ class BoundRule(ABC):
     def __repr__(self) -> str:
         return self.name
 
+    waivable: bool = False
+
     def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
-        """(..., d), (..., d) -> (...), at least 0; 0 means kept."""
+        """(..., d), (..., d) -> (...), at least 0; 0 means kept.
+
+        Where a change touches the rule and a missing cell leaves it open, it counts as broken by the size of that
+        change, unless it is waivable.
+        """
         gap = self._gap(x, x_new)
-        return torch.where(self._silent(x) | (gap <= TOLERANCE), torch.zeros_like(gap), gap)
+        silent = self._silent(x)
+        kept = torch.where(silent | (gap <= TOLERANCE), torch.zeros_like(gap), gap)
+        if self.waivable or not bool(silent.any()):
+            return kept
+        open_ = self._open(x, x_new, silent)
+        return torch.where(open_, self._change(x, x_new).clamp(min=2 * TOLERANCE), kept)
+
+    def unknown(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(...) True where the change touches the rule, and a missing cell leaves open whether it is kept."""
+        return self._open(x, x_new, self._silent(x))
+
+    def waived(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(...) True where the rule could not be checked and was waived."""
+        unknown = self.unknown(x, x_new)
+        return unknown if self.waivable else torch.zeros_like(unknown)
 
     def relax(self, x: Tensor, x_new: Tensor) -> Tensor:
         """Continuous projection; the shape of x_new."""
@@ -116,12 +178,31 @@ class BoundRule(ABC):
             return start
         x = x.expand_as(start)
         out = start.clone()
-        out[broken] = how(x[broken], start[broken])
+        silent = self._silent(x)
+        judged = broken & ~silent
+        out[judged] = how(x[judged], start[judged])
+        if bool((broken & silent).any()):
+            out[broken & silent] = self._take_back(x[broken & silent], start[broken & silent])
         return out
 
     def _silent(self, x: Tensor) -> Tensor:
         """(...) True where a cell the rule speaks of is missing."""
         return (x[..., self.indicators] > 0.5).any(-1)
+
+    def _open(self, x: Tensor, x_new: Tensor, silent: Tensor) -> Tensor:
+        """(...) `unknown`, given where a cell is missing: by default where any feature of the rule changes."""
+        return silent & (self._change(x, x_new) > TOLERANCE)
+
+    def _change(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(...) how much the features of the rule change, in all."""
+        distance: Tensor = self.schema.distance(x, x_new)[..., list(self.features)]
+        return distance.sum(-1)
+
+    def _take_back(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """Rows (m, d) with the features of the rule as they were."""
+        feature_of = self.schema.feature_of.to(x.device)
+        mine = torch.isin(feature_of, torch.tensor(self.features, device=x.device, dtype=feature_of.dtype))
+        return torch.where(mine, x, x_new)
 
     @abstractmethod
     def _gap(self, x: Tensor, x_new: Tensor) -> Tensor:

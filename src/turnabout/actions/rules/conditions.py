@@ -148,6 +148,7 @@ class BoundCondition:
         self.feature, self.kind, self.threshold, self.level = feature, kind, threshold, level
         declared, start = schema.features[feature], schema.slices[feature].start
         self.columns = slice(start, start + len(declared.value_columns))
+        self.indicator = schema.slices[feature].stop - 1 if declared.missing else -1
         self.grid = Grid(schema, [feature]) if isinstance(declared, Scalar) else None
         self.may_move = declared.moves != "fixed"
         self.target: Tensor | None = None
@@ -161,6 +162,12 @@ class BoundCondition:
         """The change that satisfies "rises" or "falls": the threshold, or one step of the grid."""
         assert self.grid is not None
         return self.threshold if self.threshold is not None else float(self.grid.resolution[0])
+
+    def missing(self, x: Tensor) -> Tensor:
+        """(..., d) -> (...) True where the cell of the feature is missing."""
+        if self.indicator < 0:
+            return torch.zeros_like(x[..., 0], dtype=torch.bool)
+        return x[..., self.indicator] > 0.5
 
     def holds(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., d), (..., d) -> (...) bool."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 
-from turnabout.actions.rules.base import BoundRule, Rule
+from turnabout.actions.rules.base import TOLERANCE, BoundRule, Rule
 from turnabout.actions.rules.conditions import BoundCondition, Changes, Condition, read_condition
 from turnabout.errors import RuleError
 from turnabout.schema import Schema
@@ -67,6 +67,17 @@ class BoundImplies(BoundRule):
     def __init__(self, schema: Schema, condition: BoundCondition, consequence: BoundCondition, name: str):
         super().__init__(name, schema, sorted({condition.feature, consequence.feature}))
         self.condition, self.consequence = condition, consequence
+
+    def _open(self, x: Tensor, x_new: Tensor, silent: Tensor) -> Tensor:
+        """A consequence that cannot be seen is open where its condition holds; a condition that cannot be seen, where
+        its consequence does not hold. A missing cell does not rise, fall or change: only "is" can be open there."""
+        condition_open, consequence_open = (part.missing(x) for part in (self.condition, self.consequence))
+        if self.condition.kind != "is":
+            condition_open = torch.zeros_like(condition_open)
+        bad = torch.where(
+            condition_open, ~self.consequence.holds(x, x_new), consequence_open & self.condition.holds(x, x_new)
+        )
+        return silent & bad & (self._change(x, x_new) > TOLERANCE)
 
     def _gap(self, x: Tensor, x_new: Tensor) -> Tensor:
         short = self.consequence.shortfall(x, x_new)

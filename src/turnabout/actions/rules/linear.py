@@ -126,7 +126,8 @@ class BoundLinear(BoundRule):
             f, column, bottom, span = _address(schema, key, name)
             a[column] += sign * c * span
             b -= sign * c * bottom
-            features.add(f)
+            if c:
+                features.add(f)
         super().__init__(name, schema, sorted(features))
         length = float(a.norm())
         self.a, self.b = a / length, b / length
