@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from turnabout.actions.action import Action
@@ -152,7 +153,7 @@ class BoundActions:
         for f in asked:
             feature, s = self.schema.features[f], self.schema.slices[f]
             value = row[feature.name]
-            if feature.missing and value != value:
+            if feature.missing and _is_missing(value):
                 units[s.stop - 1] = 1.0
             elif isinstance(feature, Number):
                 units[s.start] = float(value)
@@ -170,7 +171,13 @@ def _level(feature: Feature, value: Any) -> int:
     return levels.index(value)
 
 
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT or NA, which will not say whether it is itself."""
+    itself = value == value
+    return value is None or not isinstance(itself, (bool, np.bool_)) or not itself
+
+
 def _cell(feature: Feature, value: Any) -> str:
-    if value != value or value is None:
+    if _is_missing(value):
         return "missing"
     return brief(float(value)) if isinstance(feature, Number) else str(value)
