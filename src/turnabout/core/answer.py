@@ -183,7 +183,8 @@ class Draft:
         x, x_new = (self.problem.schema.read(table).x for table in (own, options))
         waived = np.column_stack([rule.waived(x, x_new).cpu().numpy() for rule in rules])
         texts = ["; ".join(rule.name for rule, which in zip(rules, row, strict=True) if which) for row in waived]
-        return pd.DataFrame({"rule": texts}, index=options.index, dtype=object)[waived.any(1)]
+        table = pd.DataFrame({"rule": texts}, index=options.index, dtype=object)
+        return table.iloc[np.flatnonzero(waived.any(1))]
 
     def _plans(self, index: pd.Index, position: np.ndarray) -> pd.DataFrame:
         """The plans in the order of their options; position says where the option entered as i-th stands now."""

@@ -170,7 +170,7 @@ def _numbered(part: Recourse, keep: np.ndarray) -> Recourse:
         keys = [(key[0], int(count[old[key[:2]]]), *key[2:]) for key in table.index]
         return table.set_axis(pd.MultiIndex.from_tuples(keys, names=table.index.names)) if keys else table
 
-    tables = {name: renumber(getattr(part, name)) for name in ("steps", "plans", "waived")}
+    tables: dict[str, Any] = {name: renumber(getattr(part, name)) for name in ("steps", "plans", "waived")}
     return replace(part, options=options, **tables)
 
 

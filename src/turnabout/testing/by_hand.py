@@ -91,9 +91,9 @@ def keeps(rule: Rule, schema: Schema, own: Row, new: Row, waivable: bool = False
     if isinstance(rule, Ordered):
         return keeps(Linear({rule.lower: 1.0, rule.upper: -1.0}, "<=", 0.0), schema, own, new, waivable)
     if isinstance(rule, Linear):
-        names = [_owner(key, schema) for key, c in rule.coefficients.items() if c]
-        if any(is_missing(own[name]) for name in names):
-            return waivable or not any(differs(own[name], new[name]) for name in names)
+        owners = [_owner(key, schema) for key, c in rule.coefficients.items() if c]
+        if any(is_missing(own[name]) for name in owners):
+            return waivable or not any(differs(own[name], new[name]) for name in owners)
         return _keeps_linear(rule, schema, new)
     if isinstance(rule, Implies):
         if any(is_missing(own[part.feature]) for part in (rule.condition, rule.consequence)):
