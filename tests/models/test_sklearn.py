@@ -151,7 +151,7 @@ def test_smooth_perceptrons_are_differentiable_only(activation, order, people, a
 @pytest.mark.parametrize(
     ("pipeline", "reason"),
     [
-        (prepared(LogisticRegression(), number=QuantileTransformer(20)), "straight line"),
+        (prepared(LogisticRegression(), number=QuantileTransformer(n_quantiles=20)), "straight line"),
         (prepared(make_pipeline(PolynomialFeatures(interaction_only=True), LogisticRegression())), "straight-line"),
         (prepared(GaussianNB(), category=OneHotEncoder(sparse_output=False)), "inner form"),
         (prepared(CalibratedClassifierCV(LinearSVC(), cv=2)), "inner form"),
