@@ -135,7 +135,7 @@ BAD = {
     "query_limit: a float": (lambda: find(query_limit=1.5), "query_limit=1.5"),
     "threshold: a text": (lambda: find(threshold="0.5"), "threshold='0.5'"),
     "threshold: a list": (lambda: find(threshold=[0.5]), "threshold="),
-    "target of a function": (lambda: find(target=1), "names a class"),
+    "target of a function": (lambda: find(target=0), "names a class"),
     "target_range: a number": (lambda: find(target_range=3), "target_range=3"),
     "schema: a mapping": (lambda: ta.find(bank, PEOPLE, schema={"a": 1}), "a Schema, not dict"),
     "schema: a path": (lambda: ta.find(bank, PEOPLE, schema="schema.yaml"), "a Schema, not str"),

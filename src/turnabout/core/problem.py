@@ -18,6 +18,7 @@ from turnabout.core.asking import Unanswered, ask_patiently
 from turnabout.costs import BoundCost, Cost
 from turnabout.errors import ProblemError
 from turnabout.models import Model
+from turnabout.models.favourable import check_labels, some_of_each
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Tensor
 
@@ -36,7 +37,8 @@ class Problem:
     cost : what a change costs; L1 on [0, 1]-scaled features by default.
     rules : constraints that join columns.
     background : a table of ordinary people (the training rows), for methods and costs that need one.
-    labels : True where a background person was really accepted, in the same order.
+    labels : True where a background person was really accepted, in the same order. Where they contradict the class
+        that the model was taken to mean by a yes, the question is refused; where target= said it, that is warned of.
     actions : what people may do step by step, for methods that answer with plans; others do not look at them.
     """
 
@@ -69,6 +71,7 @@ class Problem:
         self.background = None if background is None else as_frame(background).reset_index(drop=True)
         self.labels = self._read_labels(labels)
         self.background_x = self._read_background()
+        self._check_labels()
         self.cost: BoundCost = self.declared_cost.bind(schema, self.background_x)
         self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in self.declared_rules)
         self.declared_actions, self.actions = self._read_actions(actions)
@@ -137,6 +140,15 @@ class Problem:
                 hint="pass booleans without gaps, for example labels = y == 'good'.",
             )
         return torch.as_tensor(values.astype(bool))
+
+    def _check_labels(self) -> None:
+        """Labels and what the model says about some people of the background must not contradict each other."""
+        if self.labels is None or self.background is None:
+            return
+        accepted = self.labels.numpy()
+        some = some_of_each(accepted)
+        margin, _ = self.ask_original(self.background.iloc[some])
+        check_labels(self.model, margin, accepted[some])
 
     def on(self, device: str) -> Problem:
         """This problem with its tensors on a device; the same object where they are there already."""

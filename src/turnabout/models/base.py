@@ -16,6 +16,7 @@ from turnabout.schema import Schema
 from turnabout.typing import Tensor, is_number
 
 if TYPE_CHECKING:
+    from turnabout.models.favourable import Guess
     from turnabout.models.forest import Forest
 
 Scale = Literal["log-odds", "probability", "score", "target"]
@@ -220,6 +221,8 @@ class Model:
     """
 
     compiled: bool = False
+    guessed: Guess | None = None
+    """The class that `wrap` took for a yes where it was not told; None where it was."""
 
     def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...] = ()):
         self.schema = schema

@@ -104,10 +104,13 @@ def wrap_function(
     background: pd.DataFrame | None,
 ) -> Model:
     """A function of raw rows; it can be asked and nothing more."""
-    if target is not None:
+    if target is not None and target != 1:
         raise ModelError(
-            f"target={target!r} names a class, but a function has none.", hint="let the function return P(yes)."
+            f"target={target!r} names a class, but a function has none.",
+            hint="let the function return P(yes); target=1 says that it does.",
         )
+    if target is not None and target_range is not None:
+        raise ModelError("target and target_range exclude each other.", hint="give one of them.")
     if target_range is not None and threshold is not None:
         raise ModelError("threshold and target_range exclude each other.", hint="give one of them.")
     in_range = None if target_range is None else InRange.of(target_range)

@@ -16,6 +16,7 @@ from turnabout.models.agreement import boundary_sample, disagreement, sample
 from turnabout.models.base import Model, Scale
 from turnabout.models.categories import training_types
 from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDecision, Decision, InRange
+from turnabout.models.favourable import Guess, check_names
 from turnabout.models.original import (
     CutOff,
     Estimator,
@@ -207,7 +208,8 @@ def _yes_class(labels: tuple[object, ...], target: object, title: str, notes: li
             f"{title} has {len(labels)} classes, and which of them is a yes is not said.",
             hint=f"pass target=, one of {list(labels)}.",
         )
-    if isinstance(labels[1], str):
+    check_names(Guess(labels[1], labels[0]), title)
+    if labels not in ((0, 1), (False, True)):
         notes.append(f"a yes is the class {labels[1]!r} (and not {labels[0]!r}); say target= if it is the other one.")
     return 1
 

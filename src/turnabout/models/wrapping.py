@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import torch
 
 from turnabout.errors import ModelError
 from turnabout.models.base import Model
 from turnabout.models.callable import wrap_function
-from turnabout.models.decision import check_threshold
+from turnabout.models.decision import ClassDecision, check_threshold
+from turnabout.models.favourable import Guess
 from turnabout.models.sklearn import is_estimator, wrap_estimator
 from turnabout.models.torch import Output, wrap_module
 from turnabout.schema import Schema, as_frame
@@ -39,7 +41,9 @@ def wrap(
         function from a table to P(yes).
     schema : the columns of a row and how they are encoded.
     threshold : the least P(yes) that is a yes. None: the model's own predict decides (0.5 for a function).
-    target : the class that is a yes. By default the second of two classes; needed where there are more.
+    target : the class that is a yes; for a torch module, its index. By default the second of two classes, unless its
+        name reads as a no ("deny", "default"); needed there, and where there are more. 1 for a function says that it
+        returns P(yes), whatever labels say.
     target_range : (low, high) of a regressor's predictions that are a yes; None leaves a side open.
     background : rows on which a compiled form is checked, beside random legal ones; its column types are also those
         the model is handed (pandas categoricals).
@@ -58,6 +62,21 @@ def wrap(
         model, threshold, output = _unpack(model, schema, threshold, output)
     threshold = check_threshold(threshold)
     rows = None if background is None else as_frame(background)
+    wrapped = _wrap(model, schema, threshold, target, target_range, rows, output)
+    wrapped.guessed = None if target is not None or target_range is not None else _guess(wrapped)
+    return wrapped
+
+
+def _wrap(
+    model: Any,
+    schema: Schema,
+    threshold: float | None,
+    target: object,
+    target_range: object,
+    rows: pd.DataFrame | None,
+    output: Output | None,
+) -> Model:
+    """By what kind of model it is."""
     if isinstance(model, torch.nn.Module):
         return wrap_module(model, schema, threshold, target, target_range, rows, output)
     if output is not None:
@@ -74,6 +93,14 @@ def wrap(
         f"{type(model).__name__} is not a model turnabout can ask.",
         hint="pass a fitted estimator with predict_proba, a torch module, or a function from a table to P(yes).",
     )
+
+
+def _guess(model: Model) -> Guess:
+    """The class that was taken for a yes, of two; a function has none."""
+    decision = getattr(model._judge, "decision", None)
+    if not isinstance(decision, ClassDecision):
+        return Guess(1)
+    return Guess(decision.labels[decision.yes], decision.labels[1 - decision.yes])
 
 
 def _unpack(
