@@ -160,6 +160,7 @@ def test_a_model_that_raises_half_way_loses_nobody(schema, people):
         return bank(table)
 
     problem = ta.Problem(schema, ta.models.wrap(dying, schema))
+    calls.clear()
     with pytest.warns(UserWarning, match="the model failed during a search"):
         answer = Corners().fit(problem).find(people)
     assert len(answer.status) == len(people)

@@ -100,6 +100,9 @@ def take_in(problem: Problem, given: pd.DataFrame, device: str) -> Intake:
     place = np.flatnonzero(~lost)
     table = reading.readable(reading.table, place)
     margin, unanswered = problem.ask_original(table)
+    if problem.model.alone:
+        near = np.abs(margin) <= problem.model.noise  # accepted only if they are so alone and among others
+        margin[near] = np.minimum(margin[near], problem.ask_otherwise(table[near]))
     draft.status[place[margin >= 0]] = Status.ACCEPTED
     draft.without(place[np.isnan(margin)], Status.FAILED, "the model gives no number for this person's own row.")
     for i, error in unanswered.rows.items():

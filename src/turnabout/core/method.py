@@ -262,7 +262,11 @@ class Method(ABC):
         few = intake.table.iloc[:PROBE]
         again, _ = self.problem_.ask_original(few)
         first = intake.margin[: len(few)]
-        apart = ~np.isclose(first, again, rtol=1e-4, atol=1e-6) & ~np.isnan(first) & ~np.isnan(again)
+        apart = (
+            ~np.isclose(first, again, rtol=1e-4, atol=max(1e-6, self.problem_.model.noise))
+            & ~np.isnan(first)
+            & ~np.isnan(again)
+        )
         if apart.any():
             i = int(apart.argmax())
             raise ModelError(

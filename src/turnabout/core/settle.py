@@ -78,6 +78,8 @@ def settle(
         failed = _judge(problem, people, x, Candidates(owner, walked), left, ranked, settled, last=aim == aims[-1])
         again = failed[candidates.owner] & (left[candidates.owner] > 0)
         candidates = candidates.take(again.nonzero().squeeze(1))
+    if problem.model.alone and len(candidates.owner):  # what was walked back was refused alone: show what was not
+        _judge(problem, people, x, candidates, left, ranked, settled, last=True)
     return settled
 
 

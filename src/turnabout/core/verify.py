@@ -15,7 +15,7 @@ GUARD = 1e-9
 
 
 def clearance(problem: Problem) -> float:
-    """Margin that an option must have: GUARD, or the noise of a model that thinks in float32."""
+    """Margin that an option must have: GUARD, or more where the model's margins are noisier."""
     return max(GUARD, problem.model.noise)
 
 
@@ -37,7 +37,8 @@ def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor, cos
 
     A row is good when no cell breaks its feature's constraints (checked on raw values), every rule is kept by
     the row as read back, the original model accepts it clear of the boundary, and, where the model has a compiled
-    form that methods search with, that form agrees.
+    form that methods search with, that form agrees. A model whose answers may depend on the other rows of a batch must
+    accept the row alone too.
     """
     rows = problem.schema.write(people, x, x_new)
     read_back = problem.schema.read(rows).x.to(x.device)
@@ -47,6 +48,9 @@ def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor, cos
     good &= (problem.violation(x, read_back) <= 0).cpu().numpy()
     if problem.model.compiled:
         good &= (problem.margin(read_back) >= 0).cpu().numpy()
+    if problem.model.alone and good.any():
+        margin[good] = np.minimum(margin[good], problem.ask_otherwise(rows[good]))
+        good &= margin >= clearance(problem)
     if cost is None:
         cost = problem.cost(x, read_back).cpu().numpy()
     return Verdict(rows, good & np.isfinite(cost), margin, cost)

@@ -33,6 +33,8 @@ class Judge(Protocol):
     """What is asked: "LogisticRegression in a Pipeline"."""
     noise: float
     """Size of the floating-point noise in the margins."""
+    alone: bool
+    """Whether answers may depend on the other rows of a batch, so that rows must be asked about alone too."""
 
     @property
     def scale(self) -> Scale: ...
@@ -58,6 +60,7 @@ class ShiftedJudge:
         self.by = by
         self.title = judge.title
         self.noise = judge.noise
+        self.alone: bool = getattr(judge, "alone", False)
         for name in ("columns", "like", "encoded"):
             if hasattr(judge, name):
                 setattr(self, name, getattr(judge, name))
@@ -246,8 +249,16 @@ class Model:
 
     @property
     def noise(self) -> float:
-        """Size of the floating-point noise in the margins: 1e-12, or 1e-6 where the original computes in float32."""
+        """Size of the floating-point noise in the margins: 1e-12, or 1e-6 where the original computes in float32.
+
+        More where the original was seen to answer otherwise about a row alone than among others.
+        """
         return self._judge.noise
+
+    @property
+    def alone(self) -> bool:
+        """Whether answers may depend on the other rows of a batch, so that options are asked about alone too."""
+        return getattr(self._judge, "alone", False)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ class BothJudge:
         self.judges = (first, second)
         self.title = f"{first.title} and {second.title}"
         self.noise = max(first.noise, second.noise)
+        self.alone = any(getattr(judge, "alone", False) for judge in self.judges)
 
     @property
     def rule(self) -> str:

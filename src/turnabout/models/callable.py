@@ -10,9 +10,12 @@ import pandas as pd
 
 from turnabout.errors import ModelError
 from turnabout.models.base import Model, Scale
+from turnabout.models.batch_noise import FUNCTION, REMOTE, note_noise
 from turnabout.models.categories import as_category, categorical_dtypes
 from turnabout.models.decision import InRange, settle
 from turnabout.models.original import PlainTypes
+from turnabout.models.probe import random_rows
+from turnabout.models.remote import Remote
 from turnabout.schema import Schema, mold
 
 _SLACK = 1e-9  # rounding by which a probability may leave [0, 1]
@@ -24,7 +27,6 @@ class FunctionJudge:
     Columns in `dtypes` are handed over as these pandas categoricals.
     """
 
-    noise = 1e-12
     encoded = False
 
     def __init__(
@@ -36,6 +38,8 @@ class FunctionJudge:
         dtypes: Mapping[str, pd.CategoricalDtype],
         like: pd.DataFrame | None = None,
     ):
+        self.noise = 1e-12
+        self.alone = False
         self.function = function
         self.schema = schema
         self.threshold = threshold
@@ -117,7 +121,26 @@ def wrap_function(
     dtypes = _dtypes(schema, background)
     like = None if background is None else mold(schema.table(background))
     judge = FunctionJudge(function, schema, 0.5 if threshold is None else threshold, in_range, dtypes, like)
-    return Model(schema, judge, ("not compiled: a function can only be asked.",))
+    note = _note_noise(judge, background)
+    return Model(schema, judge, ("not compiled: a function can only be asked.", *([note] if note else [])))
+
+
+def _note_noise(judge: FunctionJudge, background: pd.DataFrame | None) -> str:
+    """Measure on rows of the background, or on random legal ones; a remote function is asked little, and once."""
+    function, schema = judge.function, judge.schema
+    effort = REMOTE if isinstance(function, Remote) else FUNCTION
+    most = (function.rows if isinstance(function, Remote) else None) or effort.rows
+    if background is None or not len(background):
+        table = schema.decode(random_rows(schema, min(most, effort.rows), missing=False))
+    else:
+        places = np.unique(np.linspace(0, len(background) - 1, min(most, effort.rows)).astype(int))
+        table = schema.table(background.iloc[places])
+    if isinstance(function, Remote):
+        judge.function = function.function  # no retries: what fails is not worth waiting for
+    try:
+        return note_noise(judge, table, effort)
+    finally:
+        judge.function = function
 
 
 def _dtypes(schema: Schema, background: pd.DataFrame | None) -> dict[str, pd.CategoricalDtype]:

@@ -187,6 +187,7 @@ class EstimatorJudge:
         self.decision = decision
         self.title = title
         self.noise = noise
+        self.alone = False
         self.own_predict = own_predict and isinstance(decision, ClassDecision)
         self.always_predict = always_predict
 

@@ -14,6 +14,7 @@ import pandas as pd
 from turnabout.errors import ModelError
 from turnabout.models.agreement import boundary_sample, disagreement, sample
 from turnabout.models.base import Model, Scale
+from turnabout.models.batch_noise import note_noise
 from turnabout.models.categories import training_types
 from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDecision, Decision, InRange
 from turnabout.models.favourable import Guess, check_names
@@ -83,6 +84,8 @@ def wrap_estimator(
     if doubt:
         notes.append(f"{doubt}, so it is asked about every row.")
         judge.always_predict = True
+    if note := note_noise(judge, pairs[0][1] if pairs else None, labels_only=_labels_only(judge)):
+        notes.append(note)
     try:
         if doubt and doubt != _OVERRIDDEN:
             raise CannotCompile(doubt)
@@ -91,7 +94,7 @@ def wrap_estimator(
         model = compile_estimator(schema, judge, tuple(notes), stages, pairs)
         if doubt:
             pairs = [*pairs, *boundary_sample(model)]
-        worst = disagreement(model, pairs, 1e-4 if _is_float32(stages) else 1e-6)
+        worst = disagreement(model, pairs, 1e-4 if _is_float32(stages) or judge.noise > 1e-9 else 1e-6)
         if worst:
             raise CannotCompile(worst)
     except CannotCompile as reason:
@@ -295,6 +298,11 @@ def _spaced(name: str, schema: Schema) -> str:
             hint="rename one of them, and fit again: LightGBM writes underscores for spaces.",
         )
     return candidates[0] if candidates else name
+
+
+def _labels_only(judge: EstimatorJudge) -> bool:
+    """Whether the decision is that of predict, and how clear it is cannot be known."""
+    return isinstance(judge.decision, ByLabel) or (judge.own_predict and judge.always_predict)
 
 
 def _signs_agree(judge: EstimatorJudge, pairs: list[Any]) -> bool:

@@ -13,6 +13,7 @@ from torch import nn
 from turnabout.errors import ModelError
 from turnabout.models.agreement import disagreement, sample
 from turnabout.models.base import Model, Scale
+from turnabout.models.batch_noise import note_noise
 from turnabout.models.decision import ByProbability, ClassDecision, Decision, InRange, settle
 from turnabout.models.forms import Layers, SmoothModel, layered_model
 from turnabout.models.original import call_failed
@@ -35,6 +36,7 @@ class ModuleJudge:
         self.output = output
         self.title = title
         self.noise = 1e-12 if _dtype(module) == torch.float64 else 1e-6
+        self.alone = False
         self.encoded = True
         self.like = None
         self.columns = schema.names
@@ -123,6 +125,7 @@ def wrap_module(
     judge = ModuleJudge(module, schema, decision, kind, title)
     pairs = sample(schema, background, judge)
     tolerance = 1e-6 if judge.noise < 1e-9 else 1e-4
+    noted = note_noise(judge, pairs[0][1] if pairs else None, labels_only=False)
     reasons = []
     for model in _forms(schema, judge, walked):
         try:
@@ -130,9 +133,10 @@ def wrap_module(
         except Exception as error:  # a module that insists on its own precision
             worst = f"in float64 it raised {type(error).__name__}"
         if worst is None:
+            model.notes += (noted,) if noted else ()
             return model
         reasons.append(worst)
-    return Model(schema, judge, (f"not compiled: {reasons[-1]}.",))
+    return Model(schema, judge, (f"not compiled: {reasons[-1]}.", *([noted] if noted else [])))
 
 
 def ask_module(module: nn.Module, x: Tensor) -> Tensor:
