@@ -233,7 +233,11 @@ def test_short_of_time_there_is_still_an_answer(seconds, more):
     problem, people = walled()
     answer = answered(problem, people, time_limit=seconds, **more)
     assert len(answer.status) == len(people)
-    assert set(answer.status) <= {Status.FOUND, Status.NOT_FOUND}  # nothing is called impossible for lack of time
+    assert set(answer.status) <= {
+        Status.FOUND,
+        Status.NOT_FOUND,
+        Status.UNFINISHED,
+    }  # nothing is called impossible for lack of time
     if len(answer.options):
         check_plans(problem, answer)
 

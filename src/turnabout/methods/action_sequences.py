@@ -145,10 +145,12 @@ class ActionSequences(Method):
 
     def _search(self, x: Tensor) -> Proposal:
         search = self.explore(x)
-        proved = self._certify(x, search) if self.certify else None
         chosen = [(i, word) for i in range(len(x)) for word in _choice(search, i, SPARE + 2 * self.run.options)]
         given = [search.ledger.r[search.ledger.place[i][word]] for i, word in chosen]
-        plans = self._print(x, chosen, given)
+        plans, cost = self._print(x, chosen, given)
+        proved = self._certify(x, search, cost) if self.certify else None
+        if proved is not None:
+            plans = self._add_proved(x, search, plans, proved, cost)
         if self.robust is not None:
             plans = self._robust(x, search, plans)
         proposal = Proposal(x.unsqueeze(1), plans=plans)
@@ -163,8 +165,8 @@ class ActionSequences(Method):
                 )
         return proposal
 
-    def _certify(self, x: Tensor, search: Search) -> Certificates | None:
-        """Lower bounds for everyone; a cheaper plan met by the proof is entered into the ledger."""
+    def _certify(self, x: Tensor, search: Search, upper: Tensor) -> Certificates | None:
+        """Lower bounds for everyone, over the values that can be printed; upper (n,) is what printed plans cost."""
         from turnabout.methods.sequences.certificate import certify
 
         problem, actions = self.problem_, self.problem_.actions
@@ -177,9 +179,8 @@ class ActionSequences(Method):
                 stacklevel=2,
             )
             return None
-        ledger, left = search.ledger, self.run.time_limit
-        upper = torch.tensor(ledger.incumbent, dtype=x.dtype, device=x.device)
-        proved = certify(
+        left = self.run.time_limit
+        return certify(
             problem.model,
             actions.tables,
             x,
@@ -190,14 +191,23 @@ class ActionSequences(Method):
             self.gap,
             None if left is None else max(0.1, left - self.run.seconds),
             engine=self.engine,
-            rounding=0.5 * Ground.of(problem.schema, actions, x.device).step,
+            grid=Ground.of(problem.schema, actions, x.device).step,
             opaque=tuple(actions.free),
         )
-        for i in (proved.cost < upper * (1 - 1e-9)).nonzero().squeeze(1).tolist():
+
+    def _add_proved(self, x: Tensor, search: Search, plans: Plans, proved: Certificates, cost: Tensor) -> Plans:
+        """The plans, and those that the proof met where they are cheaper than what was printed, at cost (n,)."""
+        chosen, given = [], []
+        for i in (proved.cost < cost * (1 - 1e-9)).nonzero().squeeze(1).tolist():
             word, order = self.words_.normal(tuple(a for a in proved.words[i].tolist() if a >= 0))
-            r = proved.r[i][order]
-            ledger.enter([(i, word)], Best(r.unsqueeze(0), proved.cost[i : i + 1], torch.zeros_like(upper[:1])))
-        return proved
+            r, found = proved.r[i][order], proved.cost[i : i + 1]
+            search.ledger.enter([(i, word)], Best(r.unsqueeze(0), found, torch.zeros_like(found)))
+            chosen.append((i, word))
+            given.append(r)
+        if not chosen:
+            return plans
+        more, _ = self._print(x, chosen, given)
+        return Plans(torch.cat([plans.words, more.words], 1), torch.cat([plans.r, more.r], 1))
 
     def explore(self, x: Tensor) -> Search:
         """Solve the words of refused people x (n, d); the search with its ledger, for those who study it."""
@@ -235,28 +245,32 @@ class ActionSequences(Method):
 
     def _print(
         self, x: Tensor, chosen: list[tuple[int, Word]], given: list[Tensor], accept: Accept | None = None
-    ) -> Plans:
-        """Words of people with their parameters as printable plans, (n, k, ...); -1 where `accept` refuses."""
+    ) -> tuple[Plans, Tensor]:
+        """Words of people with their parameters as printable plans, (n, k, ...); -1 where `accept` refuses.
+
+        Also the cost (n,) of each person's cheapest, inf for none.
+        """
         assert self.problem_.actions is not None
         size = self.problem_.actions.tables.gain.shape[1]
         counts = torch.bincount(torch.tensor([i for i, _ in chosen], dtype=torch.long), minlength=len(x))
         width = max(1, int(counts.max())) if len(x) else 1
         words = torch.full((len(x), width, self.max_steps), -1, dtype=torch.long, device=x.device)
         r = torch.zeros(len(x), width, self.max_steps, size, dtype=x.dtype, device=x.device)
+        least = torch.full_like(x[:, 0], torch.inf)
         if not chosen:
-            return Plans(words, r)
+            return Plans(words, r), least
         owner = torch.tensor([i for i, _ in chosen], device=x.device)
         flat = as_tensor([word for _, word in chosen], self.max_steps, x.device)
         start = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=x.device)
         for k, parameters in enumerate(given):
             start[k, : len(parameters)] = parameters
-        least, expired = clearance(self.problem_), lambda: self.run.expired
-        printed = printable(self.problem_, x[owner], flat, start, least, self.ask, expired, accept)
+        clear, expired = clearance(self.problem_), lambda: self.run.expired
+        printed = printable(self.problem_, x[owner], flat, start, clear, self.ask, expired, accept)
         if accept is not None:
             flat = torch.where(torch.isfinite(printed.cost).unsqueeze(1), flat, -1)
         slot = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
         words[owner, slot], r[owner, slot] = flat, printed.r
-        return Plans(words, r)
+        return Plans(words, r), least.scatter_reduce(0, owner, printed.cost, "amin")
 
     def _robust(self, x: Tensor, search: Search, plans: Plans) -> Plans:
         """Plans that bear slips; people for whom no sequence has one keep their ordinary plans."""
@@ -294,7 +308,7 @@ class ActionSequences(Method):
             kept = under_noise(problem, x[people[at]], word, parameters, self.robust or 0.0, check)
             return kept.allowed >= enough
 
-        firm = self._print(x, [(i, w) for i, w, _ in firm_ones], [r for _, _, r in firm_ones], accept)
+        firm, _ = self._print(x, [(i, w) for i, w, _ in firm_ones], [r for _, _, r in firm_ones], accept)
         return self._merge_firm(x, plans, firm, slips.noise)
 
     def _merge_firm(self, x: Tensor, plans: Plans, firm: Plans, noise: Tensor) -> Plans:

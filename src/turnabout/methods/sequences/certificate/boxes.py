@@ -271,7 +271,9 @@ def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor
     low = ends.amin(0) + jobs.add[:, t] + shifts.amin(0).sum(1) - jobs.rounding[:, t]
     high = ends.amax(0) + jobs.add[:, t] + shifts.amax(0).sum(1) + jobs.rounding[:, t]
     other = _led(jobs, t) | scaling(jobs, t)
-    low, high = torch.where(other, new.low - old.high, low), torch.where(other, new.high - old.low, high)
+    fewest, widest = new.low - old.high, new.high - old.low  # what the hulls say, which know the grid
+    low = torch.where(other, fewest, torch.maximum(low, fewest))
+    high = torch.where(other, widest, torch.minimum(high, widest))
     size = torch.maximum(low, -high).clamp(min=0) * ~done  # the least change of columns not accounted for
     far = torch.maximum(old.low.abs(), old.high.abs()).clamp(min=TINY)
     straight = jobs.absolute[:, t] + jobs.absolute_relative[:, t] / far

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.methods.sequences.certificate.boxes import Rolled, Rows, roll
+from turnabout.methods.sequences.certificate.cuts import Cuts
 from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
 from turnabout.methods.sequences.certificate.jobs import Jobs
 from turnabout.methods.sequences.certificate.plane import MarginBound
@@ -128,18 +129,30 @@ class Search:
         bound = torch.where(alive, torch.maximum(bound, pool.bound), torch.inf)
         self._try(jobs, bound, low, high, rows.slope[:, -1], point)
 
-        left = (high - low) / torch.where(self.width[pool.job] > 0, self.width[pool.job], 1.0)
-        blame = plane.blame * torch.where(pool.high > pool.low, (high - low) / (pool.high - pool.low), 0.0)
+        return self._halves(pool, Pool(pool.job, low, high, bound), plane.blame, Cuts.of(jobs, rolled))
+
+    def _halves(self, pool: Pool, kept: Pool, blame: Tensor, cuts: Cuts) -> Pool:
+        """What was kept of some boxes, each cut in two; one that holds a single point is dropped at its bound.
+
+        A box that shrank to a point just now comes back whole: its bound is that of the larger box.
+        """
+        size, was = kept.high - kept.low, pool.high - pool.low
+        root = torch.where(self.width[pool.job] > 0, self.width[pool.job], 1.0)
+        left = size / root
+        blame = blame * torch.where(was > 0, size / torch.where(was > 0, was, 1.0), 0.0)
         blame = blame / blame.sum(-1, keepdim=True).clamp(min=1e-300) + EVENLY * left
-        worst, axis = torch.where(left > SMALLEST, blame, 0.0).max(1, keepdim=True)
-        split = torch.isfinite(bound) & (worst.squeeze(1) > 0)
-        small = (torch.isfinite(bound) & ~split).nonzero().squeeze(1)
-        self.dropped.scatter_reduce_(0, jobs.person[small], bound[small], "amin")
-        rest = split.nonzero().squeeze(1)
-        job, low, high, bound, axis = pool.job[rest], low[rest], high[rest], bound[rest], axis[rest]
-        middle = (low.gather(1, axis) + high.gather(1, axis)) / 2
-        below = Pool(job, low, high.scatter(1, axis, middle), bound)
-        return below.join(Pool(job, low.scatter(1, axis, middle), high, bound))
+        wide = (left > SMALLEST) & ~cuts.single(size)
+        worst, axis = torch.where(wide, blame, 0.0).max(1, keepdim=True)
+        alive, split = torch.isfinite(kept.bound), worst.squeeze(1) > 0
+        again = ((was / root > SMALLEST) & ~cuts.single(was)).any(1)
+        point = kept.pick((alive & ~split & ~again).nonzero().squeeze(1))
+        self.dropped.scatter_reduce_(0, self.jobs.person[point.job], point.bound, "amin")
+        rows = (alive & split).nonzero().squeeze(1)
+        box, axis = kept.pick(rows), axis[rows]
+        middle = cuts.pick(rows).middle(axis, box.low, box.high)
+        below = Pool(box.job, box.low, box.high.scatter(1, axis, middle), box.bound)
+        above = Pool(box.job, box.low.scatter(1, axis, middle), box.high, box.bound)
+        return below.join(above).join(kept.pick((alive & ~split & again).nonzero().squeeze(1)))
 
     def _bounds(
         self, jobs: Jobs, rolled: Rolled, rows: Rows, low: Tensor, high: Tensor, alive: Tensor

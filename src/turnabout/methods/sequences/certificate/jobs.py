@@ -51,6 +51,8 @@ class Kinds:
         moves = (gain != 0).any(1) | led
         for a, j in led.nonzero().tolist():
             moves[a, tables.leader[a, j]] = True
+        if not bool(moves.any()):  # where no action has a parameter, one column stands for those that could move
+            moves[0, 0] = True
         moving = moves.any(0).nonzero().squeeze(1)
         gain, led, leader = gain[..., moving], led[:, moving], tables.leader[:, moving]
         plain = ~led & (tables.keep[:, moving] == 1) & (tables.add[:, moving] == 0)
