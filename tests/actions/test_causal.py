@@ -108,13 +108,44 @@ def test_more_than_half_a_step_away_breaks_the_rule() -> None:
     torch.testing.assert_close(off, torch.tensor([0.0003, 0.0, 0.0007, 0.0], dtype=torch.float64), atol=1e-8, rtol=0)
 
 
-def test_consequences_stop_at_the_bounds() -> None:
+def test_consequences_leave_bounds_that_limit_choices() -> None:
     rule = StructuralEquations((Equation("duration", 0, {"amount": 0.05}),)).bind(WHOLE)
-    x = encoded(WHOLE, {}, {}, {"duration": 80})
-    out = rule.snap(x, encoded(WHOLE, {"amount": 9000}, {"amount": 0}, {"amount": 1990, "duration": 80}))
-    assert units(WHOLE, out, "duration") == pytest.approx([72.0, 4.0, 80.0])  # who is beyond may stay there
-    assert rule.violation(x, out).tolist() == [0.0, 0.0, 0.0]
-    assert units(WHOLE, rule.predict(x, out), "duration") == pytest.approx([72.0, 4.0, 79.5])
+    x = encoded(WHOLE, {}, {}, {"duration": 80}, {"duration": 80})
+    wishes = [{"amount": 9000}, {"amount": 0}, {"amount": 1990, "duration": 80}, {"duration": 72}]
+    out = rule.snap(x, encoded(WHOLE, *wishes))
+    assert units(WHOLE, out, "duration") == pytest.approx([370.0, -80.0, 80.0, 80.0])  # 79.5 is a tie: hers
+    assert rule.violation(x, out).tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert units(WHOLE, rule.predict(x, out), "duration") == pytest.approx([370.0, -80.0, 79.5, 80.0])
+    stopped = encoded(WHOLE, {"amount": 9000, "duration": 72}, {"amount": 0, "duration": 4}, {}, {"duration": 72})
+    assert (rule.violation(x, stopped) > 0).tolist() == [True, True, True, True]
+
+
+def test_a_value_beyond_the_bounds_follows_its_causes_and_nothing_else() -> None:
+    schema = Schema((Number("loan", 0, 100, step=1), Number("ltv", 0.3, 0.9, decimals=2)))
+    rule = StructuralEquations((Equation("ltv", 0, {"loan": 0.01}),)).bind(schema)
+    person = pd.DataFrame({"loan": [20.0], "ltv": [0.20]})
+    x = schema.encode(person)
+    moved = schema.decode(rule.snap(x, schema.encode(person.assign(loan=24.0))))
+    assert moved["ltv"].tolist() == [0.24]
+    assert (rule.violation(x, schema.encode(person.assign(loan=24.0))) > 0).all()
+    assert (rule.violation(x, schema.encode(person.assign(ltv=0.3))) > 0).all()  # no cause
+    assert schema.decode(rule.snap(x, schema.encode(person.assign(ltv=0.3))))["ltv"].tolist() == [0.20]
+
+
+def test_a_consequence_that_cannot_be_told_forbids_its_causes() -> None:
+    schema = Schema((Number("age", 18, 80, step=1), Number("amount", 0, 10_000, step=10, missing=True)))
+    people = pd.DataFrame({"age": [30.0, 30.0], "amount": [2000.0, np.nan]})
+    x, x_new = schema.encode(people), schema.encode(people.assign(age=40.0))
+    equations = StructuralEquations((Equation("amount", 0, {"age": 20.0}),))
+    rule = equations.bind(schema)
+    assert rule.unknown(x, x_new).tolist() == [False, True]
+    out = schema.decode(rule.snap(x, x_new))
+    assert out["age"].tolist() == [40.0, 30.0]
+    assert out["amount"].tolist()[0] == 2200.0
+    assert (rule.violation(x, rule.snap(x, x_new)) == 0).all()
+    waived = equations.waivable().bind(schema)
+    assert waived.waived(x, x_new).tolist() == [False, True]
+    assert schema.decode(waived.snap(x, x_new))["age"].tolist() == [40.0, 40.0]
 
 
 def test_a_consequence_against_its_direction_is_not_allowed() -> None:
@@ -146,9 +177,10 @@ def test_missing_cells_explain_nothing() -> None:
     people = pd.DataFrame({"age": [30.0, np.nan, 30.0], "amount": [2000.0, 2000.0, np.nan]})
     x, x_new = schema.encode(people), schema.encode(people.assign(age=[40.0, np.nan, 40.0]))
     linear = StructuralEquations((Equation("amount", 0, {"age": 20.0}),)).bind(schema)
-    out = schema.decode(linear.snap(x, x_new))["amount"]
-    assert out.tolist()[:2] == [2200.0, 2000.0]
-    assert math.isnan(out[2])
+    out = schema.decode(linear.snap(x, x_new))
+    assert out["amount"].tolist()[:2] == [2200.0, 2000.0]
+    assert math.isnan(out["amount"][2])
+    assert out["age"].tolist()[2] == 30.0  # whose consequence nobody could tell
     free = StructuralEquations((Equation("amount", function=lambda p: p["age"], parents=("age",)),)).bind(schema)
     any_amount = schema.encode(people.assign(amount=[2000.0, 9000.0, np.nan]))
     assert free.violation(x, any_amount).tolist() == [0.0, 0.0, 0.0]

@@ -131,9 +131,11 @@ class StructuralEquations(Rule):
         new value = own value + f(new parents) - f(own parents)                                         (1)
 
     which is abduction (u = own value - f(own parents)), action and prediction in one line, taken in topological order.
-    The value of (1) is rounded to the feature's grid and clipped at its bounds `low` and `high`: the printed row is
-    what is judged, and a child follows what is printed of its parents. A row breaks the rule when a value lies more
-    than half a step from that.
+    The value of (1) is rounded to the feature's grid: the printed row is what is judged, and a child follows what is
+    printed of its parents. A row breaks the rule when a value lies more than half a step from that. The bounds of a
+    number, `low` and `high`, limit what a person may choose; a consequence may leave them. Where it must not, say so by
+    a rule, such as Linear({"ltv": 1.0}, "<=", 0.9). Levels that are not there cannot be reached: an ordinal or a binary
+    stops at its first and last. What has no parent that moves stays exactly as it was.
 
     Features without an equation are free, as the schema lets them. So are those named in `acts`: setting one is an
     intervention that cuts it from its parents, and leaving one as it was while its parents move is an intervention too
@@ -142,7 +144,8 @@ class StructuralEquations(Rule):
     is refused, and so it is for a fixed feature in `acts` whose parents may move: nobody can hold it). To price what a
     person does, and not what follows from it, use `price`.
 
-    A missing cell stays missing and explains no change. Where a parent of a `function` is missing, (1) is not judged.
+    A missing cell stays missing and explains no change. Where a target is missing, or a parent of its `function`, its
+    other parents may not move, because nobody can tell what would follow; unless the rule is `waivable()`.
 
     Parameters
     ----------
@@ -193,8 +196,12 @@ class StructuralEquations(Rule):
         """Features that must follow: with an equation, and not in acts."""
         return tuple(equation.target for equation in self.equations if equation.target not in self.acts)
 
+    @property
+    def derived(self) -> tuple[str, ...]:
+        return self.followers
+
     def bind(self, schema: Schema) -> BoundEquations:
-        return BoundEquations(schema, self.ordered, self.acts, str(self))
+        return BoundEquations(schema.with_derived(self.derived), self.ordered, self.acts, str(self))
 
     def price(self, cost: C) -> C:
         """The cost of acts alone: `costs.Weighted` with weight 0 on what must follow, 1 elsewhere.

@@ -12,7 +12,7 @@ import torch
 from turnabout.actions.rules.base import TOLERANCE, BoundRule, find_feature
 from turnabout.actions.rules.linear import _address
 from turnabout.errors import RuleError
-from turnabout.schema import Feature, Scalar, Schema
+from turnabout.schema import Feature, Number, Scalar, Schema
 from turnabout.schema.features import GRID_NOISE
 from turnabout.typing import Tensor
 
@@ -47,8 +47,10 @@ class Line:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The lowest and the highest legal value, in steps."""
+        """The first and the last level, in steps; a number has none, since its bounds limit choices."""
         f = self.scalar
+        if isinstance(f, Number):
+            return -math.inf, math.inf
         low, high = f.bottom / f.unit_step, (f.bottom + f.span) / f.unit_step
         return math.ceil(low - GRID_NOISE), math.floor(high + GRID_NOISE)
 
@@ -65,12 +67,12 @@ class Line:
         return own + shift
 
     def clip(self, own: Tensor, value: Tensor) -> Tensor:
-        """Within the legal values; a person outside them may stay there."""
+        """Within the values that exist; a person outside them may stay there."""
         low, high = self._positions()
         return torch.minimum(torch.maximum(value, own.clamp(max=low)), own.clamp(min=high))
 
     def printed(self, own: Tensor, value: Tensor) -> Tensor:
-        """The nearest legal value: on the grid and within bounds, or the person's own."""
+        """The nearest value that can be printed: on the grid, a level that exists, or the person's own."""
         f = self.scalar
         first, last = self.ends
         unit, had = f.bottom + value * f.span, f.bottom + own * f.span
@@ -84,10 +86,14 @@ class Line:
         """How far new lies from where it should be, less half a step; her own value is fine where it is nearest."""
         low, high = self._positions()
         inside = value.clamp(low, high)
-        half = 0.5 * self.scalar.unit_step / self.scalar.span * (1 + GRID_NOISE)
-        off = (new - inside).abs() - half
+        step = self.scalar.unit_step / self.scalar.span
+        half = 0.5 * step * (1 + GRID_NOISE)
+        off, moved = (new - inside).abs() - half, (new - own).abs()
         may_stay = (own - value).abs() <= (inside - value).abs() + half * GRID_NOISE
-        return torch.where(may_stay, torch.minimum(off, (new - own).abs()), off)
+        off = torch.where(may_stay, torch.minimum(off, moved), off)
+        off = torch.where((own - value).abs() <= GRID_NOISE * step, moved, off)  # no cause: nothing moves
+        against = {"up": own - new, "down": new - own}.get(self.scalar.moves)
+        return off if against is None else torch.maximum(off, against)
 
     def unknown(self, old: Sequence[Tensor]) -> Tensor:
         """True where the equation says nothing: its target is missing, or a parent of its function."""
@@ -100,6 +106,8 @@ class Line:
 
     def _positions(self) -> tuple[float, float]:
         f = self.scalar
+        if isinstance(f, Number):
+            return self.ends
         first, last = (max(0.0, min(1.0, (end * f.unit_step - f.bottom) / f.span)) for end in self.ends)
         return first, max(first, last)
 
@@ -138,7 +146,7 @@ class BoundEquations(BoundRule):
 
         held (..., choices) says which of the choices are set to their value in x_new; those that are not follow. None:
         all are held. With `draws` from `StructuralEquations.draw`, (n draws, ..., d): noise is abducted under
-        each. With `printed` values are those that would be printed, else exact and only clipped at the bounds.
+        each. With `printed` values are those that would be printed, else exact; levels stop at the first and the last.
         """
         if not self.lines and draws is None:
             return x_new
@@ -158,6 +166,9 @@ class BoundEquations(BoundRule):
         if draws is not None:  # so that there is one row for each, even where nothing depends on them
             new[0] = new[0].expand(len(next(iter(draws.values()), x)), *x_new.shape[:-1])
         return torch.stack(torch.broadcast_tensors(*new), -1)
+
+    def follow(self, x: Tensor, x_new: Tensor) -> Tensor:
+        return self.predict(x, x_new, printed=True)
 
     def held(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., choices) True where a choice lies more than half a step from where it would have followed to."""

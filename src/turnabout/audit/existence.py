@@ -170,6 +170,8 @@ class Scan:
 
     def refute(self, who: Tensor) -> None:
         """Note those of `who` whom the model refuses wherever they go; people with few rows are sooner tried."""
+        if self.problem.schema.derived:  # what follows may leave the bounds
+            return
         who = who[~self.done[who] & ((self.choices.others[who] + 1).prod(1) > FEW)]
         low, high = limits(self.problem, self.x[who])
         self.never[who] = never_accepted(self.problem, self.x[who], low, high)
@@ -200,6 +202,9 @@ class Scan:
 
     def _try(self, who: Tensor, place: Tensor, rows: Tensor, mend: bool) -> None:
         """Ask about rows (R, d), row r being of person who[place[r]]; keep those better than the best."""
+        if self.problem.schema.derived:
+            rows = torch.cat([rows, self.problem.follow(self.x[who[place]], rows)])
+            place = torch.cat([place, place])
         if self.rules:
             own = self.x[who[place]]
             allowed = self._allowed(own, rows)

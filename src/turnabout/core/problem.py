@@ -65,10 +65,11 @@ class Problem:
             raise ProblemError(
                 f"a feature is named '{taken[0]}', a name that answers use for themselves.", hint="rename the column."
             )
-        self.schema = schema
         self.model = model
         self.declared_cost = as_cost(cost)
         self.declared_rules = as_rules(rules)
+        schema = schema.with_derived([name for rule in self.declared_rules for name in rule.derived])
+        self.schema = schema
         self.background = None if background is None else as_frame(background).reset_index(drop=True)
         self.labels = self._read_labels(labels)
         self.background_x = self._read_background()
@@ -259,6 +260,12 @@ class Problem:
                 break
             for rule in self.rules:
                 x_new = rule.snap(x, x_new)
+        return x_new
+
+    def follow(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """x_new (n, d) with what follows from it in its place, as printed."""
+        for rule in self.rules:
+            x_new = rule.follow(x, x_new)
         return x_new
 
     def violation(self, x: Tensor, x_new: Tensor) -> Tensor:

@@ -78,7 +78,7 @@ def success_probability(
 
     Coefficients are drawn from the Gaussian of least squares; under each draw the person's noise is abducted, her acts
     are taken (features without an equation, and those of `acts` that did not just follow), and their consequences
-    rounded, clipped and judged. The standard error is binomial, sqrt(q (1 - q) / draws) with q = (yes + 1/2) / (draws +
+    rounded and judged. The standard error is binomial, sqrt(q (1 - q) / draws) with q = (yes + 1/2) / (draws +
     1), so that it is not 0 where every draw says yes. It is that of the simulation, not of a wrong graph.
 
     Parameters

@@ -178,6 +178,9 @@ class LocalSearch(Method):
         group = torch.div(count[small].cumsum(0), COUNTED, rounding_mode="floor")
         for g in group.unique().tolist():
             owner, rows = choices.rows(small[group == g])
+            if self.problem_.schema.derived:  # what follows may lie where nobody can choose
+                rows = torch.cat([rows, self.problem_.follow(choices.x[owner], rows)])
+                owner = torch.cat([owner, owner])
             kept = self.problem_.violation(choices.x[owner], rows) <= 0
             if not bool(torch.isinf(cap).all()):
                 kept &= (

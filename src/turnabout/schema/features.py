@@ -304,13 +304,15 @@ class Number(Scalar):
             return v.astype(np.int64)
         return v
 
-    def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
+    def breaches(self, own: pd.Series, new: pd.Series, derived: bool = False) -> np.ndarray:
+        """As of every feature; a value that is derived from others may leave the bounds, which limit choices."""
         a, b = floats(own), floats(new)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         off_grid = b != self.canonical(np.rint(b / self.unit_step) * self.unit_step)
         slack = GRID_NOISE * self.unit_step  # bounds may carry the dust of 0.7 + 0.1
         with np.errstate(invalid="ignore"):
-            bad = np.isnan(a) | np.isnan(b) | (b < self.low - slack) | (b > self.high + slack) | off_grid
+            bad = np.isnan(a) | np.isnan(b) | off_grid
+            bad |= (not derived) & ((b < self.low - slack) | (b > self.high + slack))
             bad |= {"free": np.zeros(len(a), bool), "up": b < a, "down": b > a, "fixed": ~same}[self.moves]
         return bad & ~same
 

@@ -7,13 +7,13 @@ over whole (n, d) batches, because searches project at every step.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from turnabout.schema.features import GRID_NOISE, Feature, Scalar
+from turnabout.schema.features import GRID_NOISE, Feature, Number, Scalar
 from turnabout.schema.levels import Category
 from turnabout.typing import Tensor
 
@@ -40,12 +40,13 @@ class Projection:
     grid: Tensor  # (4, s) bottom, span, step and decimal scale of each scalar column
     group: Tensor  # (g, k) columns of each free category, padded with d
     spread: Tensor  # (d, F) 1 where a column belongs to a feature
+    loose: Tensor  # (d,) numbers that follow from others: bounds limit what people choose, not what follows
     _last: list[tuple[Any, int, Reach]] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
-    def of(cls, features: Sequence[Feature]) -> Projection:
-        """Read the constants off the features."""
-        falls, rises, indicator, scalar, grid, groups, owner = [], [], [], [], [], [], []
+    def of(cls, features: Sequence[Feature], derived: Collection[str] = ()) -> Projection:
+        """Read the constants off the features; those in `derived` follow from others."""
+        falls, rises, indicator, scalar, grid, groups, owner, loose = [], [], [], [], [], [], [], []
         start = 0
         for j, f in enumerate(features):
             values, stop = len(f.value_columns), start + f.width
@@ -53,6 +54,7 @@ class Projection:
             rises += [f.moves in ("free", "up")] * values + [False] * f.missing
             indicator += [stop - 1 if f.missing else -1] * f.width
             owner += [j] * f.width
+            loose += [isinstance(f, Number) and f.name in derived] + [False] * (f.width - 1) if f.width else []
             if isinstance(f, Scalar):
                 scalar.append(start)
                 grid.append((f.bottom, f.span, f.unit_step, f.decimal_scale))
@@ -71,6 +73,7 @@ class Projection:
             torch.tensor(grid, dtype=torch.float64).reshape(-1, 4).T,
             torch.tensor(padded, dtype=torch.long).reshape(len(groups), widest),
             spread,
+            torch.tensor(loose),
         )
 
     def to(self, device: torch.device) -> Projection:
@@ -108,6 +111,11 @@ class Projection:
         """Clamp scalars into their bounds and put free categories onto the simplex."""
         reach = self.reach(x)
         soft = torch.minimum(torch.maximum(x_new, reach.lo), reach.hi)
+        if bool(self.loose.any()):
+            free = torch.where(self.falls, x_new, torch.maximum(x_new, x))
+            free = torch.where(self.rises, free, torch.minimum(free, x))
+            free = free if reach.stuck is None else torch.where(reach.stuck, x, free)
+            soft = torch.where(self.loose, free, soft)
         if not len(self.group):
             return soft
         padded = torch.nn.functional.pad(x_new, (0, 1), value=-torch.inf)
@@ -128,13 +136,13 @@ class Projection:
     def snap_cells(self, x: Tensor, x_new: Tensor, columns: Tensor) -> Tensor:
         """Snap one scalar cell of each row: own and new encoded values (m,), and their encoded columns (m,)."""
         place = torch.searchsorted(self.scalar, columns)
-        return _to_grid(x, x_new, self.grid[:, place], self.falls[columns], self.rises[columns], outward=False)
+        may = self.falls[columns], self.rises[columns], self.loose[columns]
+        return _to_grid(x, x_new, self.grid[:, place], *may, outward=False)
 
     def _snap_scalars(self, x: Tensor, x_new: Tensor, outward: bool) -> Tensor:
         columns = self.scalar
-        return _to_grid(
-            x[..., columns], x_new[..., columns], self.grid, self.falls[columns], self.rises[columns], outward
-        )
+        may = self.falls[columns], self.rises[columns], self.loose[columns]
+        return _to_grid(x[..., columns], x_new[..., columns], self.grid, *may, outward)
 
     def _snap_categories(self, x: Tensor, x_new: Tensor, out: Tensor, outward: bool) -> Tensor:
         pad = x_new.new_full((*x_new.shape[:-1], 1), -torch.inf)
@@ -155,12 +163,15 @@ class Projection:
         return ((x_new - x).abs() > SAME).to(self.spread.dtype) @ self.spread > 0.5
 
 
-def _to_grid(x: Tensor, x_new: Tensor, grid: Tensor, falls: Tensor, rises: Tensor, outward: bool) -> Tensor:
+def _to_grid(
+    x: Tensor, x_new: Tensor, grid: Tensor, falls: Tensor, rises: Tensor, loose: Tensor, outward: bool
+) -> Tensor:
     """Own and new encoded cells -> own, or the nearest (outward: next) legal cell."""
     bottom, span, step, scale = grid
     own, v = bottom + x * span, bottom + x_new * span
-    least = torch.where(falls, bottom, torch.maximum(own, bottom))
-    most = torch.where(rises, bottom + span, torch.minimum(own, bottom + span))
+    low, high = bottom.masked_fill(loose, -torch.inf), (bottom + span).masked_fill(loose, torch.inf)
+    least = torch.where(falls, low, torch.maximum(own, low))
+    most = torch.where(rises, high, torch.minimum(own, high))
     q = v / step
     noise = GRID_NOISE + 1e-15 * q.abs()  # q itself is only so exact
     q_least, q_most = torch.ceil(least / step - noise), torch.floor(most / step + noise)

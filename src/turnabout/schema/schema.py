@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -77,10 +77,13 @@ class Schema:
     ----------
     features : the columns, in the order in which they are encoded. Other columns of a table are ignored.
     notes : what was guessed when the schema was inferred; for the reader, not for the machine.
+    derived : features that follow from others by structural equations, filled in by the problem that has them. The
+        bounds of a number limit what a person may choose, not what follows.
     """
 
     features: tuple[Feature, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
+    derived: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.features, Feature) or not isinstance(self.features, Iterable):
@@ -112,11 +115,12 @@ class Schema:
         raise SchemaError(f"the schema has no feature '{name}'.", hint=f"its features are {', '.join(self.names)}.")
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.features, self.notes  # leave the cached tensors behind
+        return self.features, self.notes, self.derived  # leave the cached tensors behind
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         object.__setattr__(self, "features", state[0])
         object.__setattr__(self, "notes", state[1])
+        object.__setattr__(self, "derived", frozenset(state[2:] and state[2]))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -154,6 +158,10 @@ class Schema:
         """Position of a feature."""
         self[name]
         return self.names.index(name)
+
+    def with_derived(self, names: Collection[str]) -> Schema:
+        """The same schema, which also knows that these features follow from others."""
+        return self if self.derived >= set(names) else replace(self, derived=self.derived | set(names))
 
     # -- tables and tensors -----------------------------------------------------------------------------------
 
@@ -215,7 +223,11 @@ class Schema:
     def breaches(self, people: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
         """(n, F) True where a printed cell breaks its feature's constraints; reads raw values, not tensors."""
         own, new = self.table(people), self.table(rows)
-        return np.column_stack([f.breaches(own[f.name], new[f.name]) for f in self.features])
+        out = []
+        for f in self.features:
+            loose = {"derived": True} if isinstance(f, Number) and f.name in self.derived else {}
+            out.append(f.breaches(own[f.name], new[f.name], **loose))
+        return np.column_stack(out)
 
     # -- what a person may do ---------------------------------------------------------------------------------
 
@@ -249,7 +261,7 @@ class Schema:
 
     def _projection(self, x: Tensor) -> Projection:
         if x.device not in self._projections:
-            self._projections[x.device] = Projection.of(self.features).to(x.device)
+            self._projections[x.device] = Projection.of(self.features, self.derived).to(x.device)
         return self._projections[x.device]
 
     def distance(self, x: Tensor, x_new: Tensor) -> Tensor:
@@ -271,6 +283,8 @@ class Schema:
         """Say once for each number that people hold values outside the bounds that plans keep to."""
         for feature, s in self._parts():
             if not isinstance(feature, Number) or feature.moves == "fixed" or not len(x):
+                continue
+            if feature.name in self.derived:
                 continue
             v = x[:, s.start]
             if v.min() < -1e-9 or v.max() > 1 + 1e-9:

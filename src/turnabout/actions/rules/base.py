@@ -39,6 +39,11 @@ class Rule(ABC):
     def bind(self, schema: Schema) -> BoundRule:
         """The rule over encoded people of this schema; refuses names, levels and bounds that cannot be."""
 
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """Features whose values follow from others by this rule."""
+        return ()
+
     def waivable(self) -> Rule:
         """This rule, waived where a missing cell makes it impossible to check; the answer then says so."""
         return Waivable(self)
@@ -77,6 +82,10 @@ class Waivable(Rule):
         bound = self.rule.bind(schema)
         bound.waivable = True
         return bound
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        return self.rule.derived
 
     def waivable(self) -> Rule:
         return self
@@ -166,6 +175,10 @@ class BoundRule(ABC):
     def snap(self, x: Tensor, x_new: Tensor) -> Tensor:
         """Exact repair onto legal values; the shape of x_new. Rows it cannot repair are only snapped."""
         return self._repair(self._snap, x, x_new, self.schema.snap(x, x_new))
+
+    def follow(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """x_new with what follows from it in its place, as printed; most rules have no consequences."""
+        return x_new
 
     def linear_form(self, x: Tensor) -> LinearForm | None:
         """The rule as inequalities over x_new for people x (n, d), or None where it has no such form."""
