@@ -58,8 +58,15 @@ def printed(table: pd.DataFrame, columns: Sequence[Column]) -> list[list[Cell]]:
 
 def cells_of(table: pd.DataFrame, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
     """The cells of a table row by row, in the order of the columns."""
-    parts = [list(table[c.name].array) for c in columns]
+    parts = [_cells(table[c.name]) for c in columns]
     return list(zip(*parts)) if parts and len(table) else []
+
+
+def _cells(column: pd.Series) -> list[Any]:
+    """Cells that know their precision; those of pyarrow come out as doubles."""
+    if str(column.dtype) == "float[pyarrow]":
+        return list(column.to_numpy(dtype=np.float32, na_value=np.nan))
+    return list(column.array)
 
 
 def text_of(cell: Any) -> str | None:
