@@ -496,3 +496,9 @@ def test_printable_limits_are_the_farthest_legal_values():
     assert torch.allclose(around.hi * units, expected_hi, atol=1e-9)
     assert torch.allclose(around.lo * units, expected_lo, atol=1e-9)
     assert (region.around(x).hi >= around.hi).all()
+
+
+def test_names_with_braces_stay_in_the_sentence():
+    box = Box({"{0}": 1.0, "{rate}": 2.5, "hours": 3.0})
+    assert str(box) == "{0} changes by at most 1; {rate} by at most 2.5; hours by at most 3"
+    assert str(Budget(2.0, {"{": 1.0})) == "{ changes by at most 1; all changes together weigh at most 2"

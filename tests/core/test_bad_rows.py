@@ -269,6 +269,16 @@ def test_converted_tables_are_answered_as_the_plain_ones(gaps, accepted, trained
     pd.testing.assert_frame_equal(again.options, answer.options)
 
 
+def test_codes_trained_as_objects_are_asked_as_objects():
+    train = pd.DataFrame({"code": pd.Series([0, 1, 4, 5] * 6, dtype=object), "home": ["own", "rent", "free"] * 8})
+    steps = make_column_transformer((OneHotEncoder(), ["code", "home"]))
+    model = make_pipeline(steps, LogisticRegression()).fit(train, train["code"].isin([4, 5]))
+    schema = ta.Schema([ta.Category("code", levels=(0, 1, 4, 5)), ta.Category("home", levels=("own", "rent", "free"))])
+    for people in (train, train.convert_dtypes(), train.astype({"code": "int64"}), train.astype({"code": "float64"})):
+        answer = ta.find(model, people.iloc[:8], schema=schema, background=train, target=True)
+        assert answer.counts()["FOUND"] == 4 and answer.counts()["ACCEPTED"] == 4
+
+
 # -- models that fail on some rows -------------------------------------------------------------------------------------
 
 

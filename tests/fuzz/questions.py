@@ -13,8 +13,30 @@ from fuzz.worlds import World, people_like
 
 PER_WORLD = 6  # questions that share a world: fitting and wrapping a model takes longer than asking it
 METHODS = (
-    *("auto", "auto", "auto", "ExactLinear", "LocalSearch", "Wachter", "GrowingSpheres", "NearestRow", "Dice", "OneStep"),
-    *("auto", "auto", "auto", "ExactLinear", "LocalSearch", "Wachter", "GrowingSpheres", "NearestRow", "Dice", "OneStep"),
+    *(
+        "auto",
+        "auto",
+        "auto",
+        "ExactLinear",
+        "LocalSearch",
+        "Wachter",
+        "GrowingSpheres",
+        "NearestRow",
+        "Dice",
+        "OneStep",
+    ),
+    *(
+        "auto",
+        "auto",
+        "auto",
+        "ExactLinear",
+        "LocalSearch",
+        "Wachter",
+        "GrowingSpheres",
+        "NearestRow",
+        "Dice",
+        "OneStep",
+    ),
     *("LinearApproximation", "CausalRecourse", "CausalRecourse", "ActionSequences"),
 )
 FILES = ("csv", "json", "jsonl", "parquet")

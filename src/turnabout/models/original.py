@@ -15,6 +15,7 @@ from turnabout.models.categories import as_category, is_same_type, unknown_cells
 from turnabout.models.decision import TIE, Ask, ClassDecision, Decision, settle
 from turnabout.schema import Schema, as_frame
 from turnabout.schema.features import is_missing
+from turnabout.schema.put import retype
 
 T = TypeVar("T")
 _LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn")
@@ -100,12 +101,14 @@ class PlainTypes:
 
     Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
     made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
+    A model that cannot take plain types either is asked in those of the training table, where that is known.
     """
 
     def __init__(self, schema: Schema, like: pd.DataFrame | None):
         self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
         self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
         self._marks: dict[Any, object] = {}
+        self._like = like
         self._trained: dict[Any, Any] = {} if like is None else like.dtypes.to_dict()
         if like is not None:
             objects = [name for name in like.columns if like[name].dtype == np.dtype(object)]
@@ -119,12 +122,12 @@ class PlainTypes:
         except ModelError:
             raise
         except Exception as error:
-            plain = self(frame)
-            if plain is not frame:
-                try:
-                    return question(plain)
-                except Exception:  # what was said of the frame as it is tells more
-                    pass
+            for other in (self(frame), self._as_trained(frame)):
+                if other is not frame:
+                    try:
+                        return question(other)
+                    except Exception:  # what was said of the frame as it is tells more
+                        pass
             raise call_failed(error, len(frame)) from error
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -138,6 +141,16 @@ class PlainTypes:
             plain = self._column(name, column)
             if plain is not column:
                 changed[name] = plain
+        return frame.assign(**changed) if changed else frame
+
+    def _as_trained(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame in the types of the training table, as far as its cells fit them."""
+        changed = {}
+        for name, wanted in self._trained.items():
+            if name in frame.columns and frame[name].dtype != wanted and self._like is not None:
+                column = retype(frame[name].to_numpy(dtype=object), self._like[name])
+                if column.dtype == wanted:
+                    changed[name] = column.set_axis(frame.index)
         return frame.assign(**changed) if changed else frame
 
     def _column(self, name: str, column: pd.Series) -> pd.Series:

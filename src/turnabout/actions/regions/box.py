@@ -93,5 +93,5 @@ def reach_in_words(reach: Mapping[str, float] | None) -> str:
     """The sentence of a box."""
     if reach is None:
         return "everything changes as far as the schema lets it"
-    first, *others = (f"{name} {{}}by at most {value:.6g}" for name, value in reach.items())
-    return "; ".join([first.format("changes "), *(part.format("") for part in others)])
+    limits = [(name, f"by at most {value:.6g}") for name, value in reach.items()]
+    return "; ".join(f"{name} {'' if place else 'changes '}{limit}" for place, (name, limit) in enumerate(limits))
