@@ -19,13 +19,8 @@ Observed = Literal["all", "approved"]
 
 
 def told_labels(table: pd.DataFrame, labels: str, yes: str | None, question: Question) -> np.ndarray:
-    """(n,) who repaid; errors by the option's name here."""
-    try:
-        return read_accepted(table, labels, yes, question.schema)
-    except typer.BadParameter as error:
-        if error.param_hint == "--label":
-            error.param_hint = "--labels"
-        raise
+    """(n,) who repaid."""
+    return read_accepted(table, labels, yes, question.schema, "--labels")
 
 
 def read_repaid(question: Question, labels: str, yes: str | None, observed: Observed) -> np.ndarray:

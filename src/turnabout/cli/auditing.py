@@ -9,6 +9,7 @@ import typer
 
 from turnabout.cli.app import app
 from turnabout.cli.audited import Observed, as_trained, read_groups, read_repaid, told_labels
+from turnabout.cli.files import Target
 from turnabout.cli.recourse import method_named, read_landing
 from turnabout.cli.reports import Question, check_out, heard, made_with, pose, write_report
 from turnabout.cli.screen import progress_bar, say, stdout_for_data
@@ -86,7 +87,7 @@ def audit_recourse(
     threshold: Annotated[
         float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The class that counts as accepted.")] = None,
+    target: Target = None,
     seed: Annotated[int, typer.Option(help="Same seed, same report.", min=0)] = 0,
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
     out: Annotated[
@@ -161,7 +162,14 @@ class _Audit:
         lasts = lasting(problem, answer, noise=noise, retrained=[] if refits is None else [refits], seed=self.seed)
         worst = worst_subgroup(problem, answer, seed=self.seed)
         document: Json = {"turnabout_audit": VERSION, "asked": self.asked, "model": self._model()}
-        document |= {"answer": {"made_by": answer.made_by, "counts": answer.counts(), "seconds": answer.seconds}}
+        document |= {
+            "answer": {
+                "made_by": answer.made_by,
+                "yes": answer.yes,
+                "counts": answer.counts(),
+                "seconds": answer.seconds,
+            }
+        }
         document |= {"risk": risk.to_dict(), "groups": by_attribute(parts, [risk, *others])}
         document |= {"fairness": self._fairness(problem, answer, parts, noise)}
         document |= {"subgroup": worst.to_dict()}

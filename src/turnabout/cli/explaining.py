@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from turnabout.cli.app import app
+from turnabout.cli.files import Target
 from turnabout.cli.recourse import method_named
 from turnabout.cli.reports import Question, check_out, heard, made_with, pose, write_report
 from turnabout.cli.screen import progress_bar, say, stdout_for_data
@@ -76,7 +77,7 @@ def explain_people(
     threshold: Annotated[
         float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The class that counts as accepted.")] = None,
+    target: Target = None,
     seed: Annotated[int, typer.Option(help="Same seed, same report.", min=0)] = 0,
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
     out: Annotated[
@@ -133,7 +134,7 @@ def assemble(problem: Problem, attribution: Attribution, answer: object, most: i
         "attribution": attribution.to_dict(),
         "reasons": told.to_dict(),
         "responsiveness": answers.to_dict(),
-        "answer": {"made_by": answer.made_by, "counts": answer.counts(), "seconds": answer.seconds},
+        "answer": {"made_by": answer.made_by, "yes": answer.yes, "counts": answer.counts(), "seconds": answer.seconds},
         "summary": [str(told).split("\n")[0], *str(told).split("\n")[1:2], str(answers).split("\n")[0]],
         "letters": [{"person": plain(person), "text": told.of(person)} for person in refused[:most]],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from turnabout.schema import Schema, TableFile
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="The class that counts as accepted. The second of two if left out; needed where that reads as a refusal, "
+        "or where labels contradict it."
+    ),
+]
 
 
 def open_table(path: str) -> TableFile:
@@ -81,10 +89,14 @@ def load_model(path: Path) -> Any:
 
 
 def class_named(model: Any, name: str) -> Any:
-    """The class label that reads as `name` on the command line."""
-    for label in getattr(model, "classes_", ()):
-        if str(label) == name:
-            return label
+    """The class label that reads as `name` on the command line; the index of a class where they have no names."""
+    labels = list(getattr(model, "classes_", ()))
+    alike = [label for label in labels if str(label) == name]
+    alike = alike or [label for label in labels if str(label).casefold() == name.casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    if not labels and name.isdecimal():
+        return int(name)
     raise typer.BadParameter(
         f"the model has no class {name!r}; it has {list(getattr(model, 'classes_', ()))}.", param_hint="--target"
     )

@@ -27,34 +27,57 @@ class Parts(NamedTuple):
     accepted: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def read_accepted(table: pd.DataFrame, label: str, yes: str | None, schema: Schema) -> np.ndarray:
-    """(n,) whether the label column says yes."""
+def read_accepted(
+    table: pd.DataFrame, label: str, yes: str | None, schema: Schema, option: str = "--label"
+) -> np.ndarray:
+    """(n,) whether the label column, which `option` named, says yes."""
     if label not in table.columns:
         raise typer.BadParameter(
-            f"the table has no column {label!r}; it has {', '.join(map(str, table.columns))}.", param_hint="--label"
+            f"the table has no column {label!r}; it has {', '.join(map(str, table.columns))}.", param_hint=option
         )
     if label in schema.names:
         raise typer.BadParameter(
             f"{label!r} is also a feature of the schema; take it out there, or the model would read the outcome.",
-            param_hint="--label",
+            param_hint=option,
         )
     column = table[label]
     if (gaps := int(column.isna().sum())) > 0:
-        raise typer.BadParameter(f"{gaps} people have no {label!r}; leave them out.", param_hint="--label")
+        raise typer.BadParameter(f"{gaps} people have no {label!r}; leave them out.", param_hint=option)
     values = sorted(column.unique().tolist(), key=str)
     if yes is None and not set(values) <= {0, 1}:
         raise typer.BadParameter(
             f"{label!r} holds {_some(values)}; say which of them is the favourable one.", param_hint="--yes"
         )
+    if yes is None:
+        check_reads_as_yes(label)
     wanted = [v for v in values if (v == 1 if yes is None else yes in (_word(v), _word(v).lower()))]
     if yes is not None and not wanted:
         raise typer.BadParameter(f"{label!r} has no value {yes!r}; it holds {_some(values)}.", param_hint="--yes")
     if len(values) < 2:
         raise typer.BadParameter(
             f"all {len(table)} people have {label} = {_some(values) or 'nothing'}: there is nothing to tell apart.",
-            param_hint="--label",
+            param_hint=option,
         )
     return column.isin(wanted).to_numpy(dtype=bool)
+
+
+def read_labels(table: pd.DataFrame, labels: str, yes: str | None, schema: Schema) -> np.ndarray | pd.Series:
+    """(n,) who was accepted. Without --yes, the labels are 0 and 1, and may be all alike."""
+    if yes is None:
+        check_reads_as_yes(labels)
+        return table[labels]
+    return read_accepted(table, labels, yes, schema, "--labels")
+
+
+def check_reads_as_yes(label: str) -> None:
+    """Ask what 1 and true mean in a column whose name reads as what nobody hopes for, such as `default`."""
+    from turnabout.models.favourable import sense
+
+    if sense(label) == "bad":
+        raise typer.BadParameter(
+            f"{label!r} reads as what nobody hopes for; say which of its values is the favourable one, like --yes 0.",
+            param_hint="--yes",
+        )
 
 
 def split_people(table: pd.DataFrame, accepted: np.ndarray, seed: int, epsilon: float, alpha: float) -> Parts:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from turnabout.cli.app import actions_app, app
-from turnabout.cli.files import class_named, load_model, open_table, read_table, set_id
+from turnabout.cli.files import Target, class_named, load_model, open_table, read_table, set_id
 from turnabout.cli.outputs import check_folder
 from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data
 
@@ -47,7 +47,7 @@ def plan(
     threshold: Annotated[
         float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The class that counts as accepted.")] = None,
+    target: Target = None,
     max_steps: Annotated[int, typer.Option(help="Steps of a plan, at most.", min=1)] = 4,
     score: Annotated[Score, typer.Option(help="Which sequence of actions to look at next.")] = "breadth",
     robust: Annotated[

@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from turnabout.cli.app import app, schema_app
-from turnabout.cli.files import class_named, draft_schema, load_model, open_table, read_table, set_id
-from turnabout.cli.people import read_frame
+from turnabout.cli.files import Target, class_named, draft_schema, load_model, open_table, read_table, set_id
+from turnabout.cli.people import read_frame, read_labels
 from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data, talk
 
 if TYPE_CHECKING:
@@ -52,16 +52,15 @@ def find(
         Path | None, typer.Option(help="Schema, YAML or JSON; drafted from the background if left out.")
     ] = None,
     background: Annotated[Path | None, typer.Option(help="Training people, for methods that look at them.")] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Column of the background that says who was accepted (0/1, true/false).")
-    ] = None,
+    labels: Annotated[str | None, typer.Option(help="Column of the background that says who was accepted.")] = None,
+    yes: Annotated[str | None, typer.Option(help="The favourable value of the labels; true and 1 if left out.")] = None,
     method: Annotated[
         str | None, typer.Option(help="One of `turnabout methods`; picked by the model if left out.")
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The class that counts as accepted.")] = None,
+    target: Target = None,
     reach: Annotated[
         list[str] | None,
         typer.Option(help="How far a column may move, like hours=9; may be repeated. Others then stay as they are."),
@@ -104,7 +103,8 @@ def find(
     if labels is not None:
         if known is None or labels not in known.columns:
             raise typer.BadParameter(f"the background has no column {labels!r}.", param_hint="--labels")
-        accepted = known.pop(labels)
+        accepted = read_labels(known, labels, yes, known_schema)
+        known = known.drop(columns=labels)
     with stdout_for_data(), progress_bar("finding recourse") as progress:
         answer = find_recourse(
             fitted,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from turnabout.cli.app import app
-from turnabout.cli.files import class_named, load_model, open_table, read_table
+from turnabout.cli.files import Target, class_named, load_model, open_table, read_table
 from turnabout.cli.outputs import check_files
 from turnabout.cli.people import (
     Parts,
@@ -130,7 +130,7 @@ def calibrate_model(
         str | None,
         typer.Option(help="Table the model was trained on; people in it are refused, unless chance explains it."),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The class that counts as accepted.")] = None,
+    target: Target = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the certificate as JSON.")] = False,
 ) -> None:
     """Find the highest threshold at which nearly everyone is accepted or can reach acceptance, as a promise."""

@@ -44,8 +44,8 @@ _BAD = _listed(
 _BAD_STEMS = _listed(
     "denied denial reject refus declin disapprov unapprov dismiss disqualif unqualif ineligib unsuccess unfavo "
     "unaccept fraudul delinquen bankrupt insolv foreclos nonperform churn attrit cancel terminat withdraw repossess "
-    "evict expel recidiv reoffend rearrest arrest convict detain criminal violen malic malign malware anomal abus harm "
-    "danger diabet deceas "
+    "evict expel recid dlq reoffend rearrest arrest convict detain criminal violen malic malign malware anomal abus "
+    "harm danger diabet deceas "
     "ablehn abgelehn zuruckgewies verweiger gekundig zahlungsausf rejet rechaz deneg deniega moros impag incumpl "
     "rifiut respint inadempi recus rejeit inadimpl afgewez geweiger wanbetal odrzuc odmow zamitn reddedil "
     "отказ отклон плох мошен 拒 违约 違約 逾期 否 不 未 欺诈 詐欺 流失 却下 거절 거부 부도 연체"

@@ -22,6 +22,7 @@ from turnabout.audit.risk.support import Support, support
 from turnabout.core import Method, Recourse
 from turnabout.errors import AuditError
 from turnabout.models import Model
+from turnabout.models.favourable import check_labels, some_of_each
 from turnabout.typing import is_number, is_whole
 
 REFITS = 10
@@ -109,9 +110,13 @@ def risk_of_recourse(
     if refit and eta is not None:
         raise AuditError("refit= fits eta anew, and eta= was given.", hint="leave one of them out.")
     fits = refit if refit is not None else REFITS if eta is None else 0
-    table, accepted = read_people(model, people)
+    table, margin = read_people(model, people)
+    accepted = margin >= 0
     seen = accepted if observed == "approved" else np.ones(len(table), dtype=bool)
     y = read_labels(labels, table.index, seen)
+    if seen.all():
+        some = some_of_each(y)
+        check_labels(model, margin[some], y[some])
     inside = _groups(groups, table.index)
     offers = read_offers(model, table, accepted, y if seen.all() else None, method, seed)
     found = Etas(model, offers, y, seen, eta, folds, seed)

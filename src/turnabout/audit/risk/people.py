@@ -39,7 +39,7 @@ class Offers:
 
 
 def read_people(model: Model, people: object) -> tuple[pd.DataFrame, np.ndarray]:
-    """The table of people, and (n,) whether the model accepts them."""
+    """The table of people, and (n,) the model's margins."""
     if not isinstance(model, Model):
         raise AuditError(
             f"{type(model).__name__} is not a wrapped model.", hint="use turnabout.models.wrap(model, schema)."
@@ -57,7 +57,7 @@ def read_people(model: Model, people: object) -> tuple[pd.DataFrame, np.ndarray]
             f"the model's score of person {first!r} is NaN: there is no decision to be wrong about.",
             hint="leave these people out, or mend the model.",
         )
-    return table, margin >= 0
+    return table, margin
 
 
 def read_offers(
