@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,17 +13,20 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from turnabout.actions import AtMost, Linear
 from turnabout.core import Problem, Status
 from turnabout.costs import L0, L1, L2
 from turnabout.methods import ExactLinear, choose, find
-from turnabout.models import Additive, Differentiable, wrap
+from turnabout.models import Additive, Differentiable, Trees, wrap
+from turnabout.models.agreement import disagreement, step_sample
 from turnabout.models.forms import ScoredModel
 from turnabout.schema import Category, Number, Ordinal, Schema
 
@@ -74,7 +78,7 @@ def edges(pipeline):
 def hard_rows(pipeline, n=400):
     """Random rows, with numbers exactly on the edges of bins, beside them and far outside; short decimals all."""
     r = np.random.default_rng(2)
-    age, income = (np.concatenate([e, e - 1e-5, np.floor(e), np.ceil(e)]).round(5) for e in edges(pipeline))
+    age, income = (np.concatenate([e, e - 1e-5, np.floor(e), np.ceil(e)]).round(5) for e in edges(pipeline)[:2])
     return pd.DataFrame(
         {
             "age": np.where(r.random(n) < 0.5, r.choice(age, n), r.integers(0, 120, n)),
@@ -302,3 +306,67 @@ def test_plans_on_fine_grids_stop_at_the_edge_of_a_bin(table, good):
     assert len(found) == len(people)
     assert (pipeline.predict(found) == 1).all()
     assert (pipeline.predict(found - 0.01) == 0).all()
+
+
+# -- trees ----------------------------------------------------------------------------------------------------------
+
+
+def small_trees():
+    return [
+        DecisionTreeClassifier(max_depth=5, random_state=0),
+        RandomForestClassifier(8, max_depth=5, random_state=0),
+        GradientBoostingClassifier(n_estimators=12, random_state=0),
+        HistGradientBoostingClassifier(max_iter=12, random_state=0),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:column .* holds", "ignore:Bins whose width")
+@pytest.mark.parametrize("encode", ["onehot-dense", "ordinal"])
+@pytest.mark.parametrize("trees", small_trees(), ids=lambda t: type(t).__name__)
+def test_trees_behind_bins_and_one_hot_numbers(trees, encode, table, good):
+    levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    pipeline = binned(KBinsDiscretizer(5, encode=encode), trees, levels).fit(table, good)
+    model = wrap(pipeline, SCHEMA, background=table)
+    assert isinstance(model, Trees), model.notes
+    assert gap(model, table) < 1e-9
+    assert gap(model, hard_rows(pipeline)) < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:column .* holds", "ignore:Bins whose width")
+@pytest.mark.parametrize("low", [0, 900])
+def test_trees_behind_bins_of_missing_numbers(low, table, good):
+    holes = table.assign(income=table.income.mask(np.arange(N) % 5 == 0))
+    schema = Schema((NUMBERS[0], Number("income", low, 20_000, missing=True), *NUMBERS[2:]))
+    bins = make_pipeline(SimpleImputer(add_indicator=True), KBinsDiscretizer(4, encode="onehot-dense"))
+    levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    pipeline = binned(bins, DecisionTreeClassifier(max_depth=6, random_state=0), levels).fit(holes, good)
+    model = wrap(pipeline, schema, background=holes)
+    assert isinstance(model, Trees), model.notes
+    assert gap(model, holes) < 1e-9
+    rows = hard_rows(pipeline)
+    assert gap(model, rows.assign(income=rows.income.mask(np.arange(len(rows)) % 3 == 0))) < 1e-9
+
+
+def test_trees_behind_weights_of_evidence(table, good):
+    trees = DecisionTreeClassifier(max_depth=5, random_state=0)
+    pipeline = make_pipeline(Woe(), trees).fit(table[["age", "kids"]], good)
+    model = wrap(pipeline, Schema((NUMBERS[0], NUMBERS[2])), background=table)
+    assert isinstance(model, Trees), model.notes
+    assert gap(model, table[["age", "kids"]]) < 1e-9
+
+
+# -- agreement ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Bins whose width")
+def test_an_edge_that_is_off_by_one_value_is_noticed(table, good):
+    table = table[["age", "debt"]]
+    pipeline = make_pipeline(KBinsDiscretizer(4), LogisticRegression()).fit(table, good)
+    schema = Schema((Number("age", 18, 80, step=1), NUMBERS[3]))
+    model = wrap(pipeline, schema, background=table.head(3))
+    assert isinstance(model, Additive), model.notes
+    honest = model.terms.jumps
+    moved = replace(honest, cuts=honest.cuts + torch.where(honest.columns == 0, 1 / schema["age"].span, 0.0))
+    model.terms = replace(model.terms, jumps=moved)
+    assert disagreement(model, step_sample(model), 1e-6) is not None
+    assert wrap(pipeline, schema, background=table.head(3)).compiled

@@ -9,9 +9,9 @@ import pandas as pd
 import torch
 
 from turnabout.errors import ModelError, SchemaError
-from turnabout.models.base import Judge, Model
-from turnabout.models.probe import random_rows
-from turnabout.schema import Schema
+from turnabout.models.base import Additive, Judge, Model, Trees
+from turnabout.models.probe import legal_position, random_rows
+from turnabout.schema import Number, Schema
 from turnabout.typing import Tensor
 
 BACKGROUND_ROWS = 2000
@@ -51,12 +51,36 @@ def boundary_sample(model: Model) -> list[tuple[Tensor, pd.DataFrame]]:
     x = random_rows(model.schema, 16 * BOUNDARY_ROWS, missing=False)
     with torch.no_grad():
         nearest = model.margin(x).abs().argsort()[:BOUNDARY_ROWS]
-    table = model.decode(x[nearest])
+    return _asked(model, x[nearest])
+
+
+def step_sample(model: Model) -> list[tuple[Tensor, pd.DataFrame]]:
+    """Random legal rows whose numbers lie beside the jumps of a compiled form, where a wrong edge shows; pairs."""
+    if not (isinstance(model, Trees) or (isinstance(model, Additive) and model.terms.jumps is not None)):
+        return []
+    x = random_rows(model.schema, BOUNDARY_ROWS, missing=False)
+    rng = np.random.default_rng(0)
+    for feature, s in zip(model.schema.features, model.schema.slices, strict=True):
+        if not isinstance(feature, Number):
+            continue
+        cuts = model.forest.cuts[s.start] if isinstance(model, Trees) else model.terms.cuts(s.start)
+        if not len(cuts):
+            continue
+        chosen = feature.low + cuts.cpu().numpy()[rng.integers(len(cuts), size=len(x))] * feature.span
+        beside = chosen + rng.integers(-1, 2, len(x)) * feature.unit_step
+        moved = torch.tensor([legal_position(feature, v) for v in beside.tolist()], dtype=torch.float64)
+        x[:, s.start] = torch.where(torch.from_numpy(rng.random(len(x)) < 0.7), moved, x[:, s.start])
+    return _asked(model, x)
+
+
+def _asked(model: Model, x: Tensor) -> list[tuple[Tensor, pd.DataFrame]]:
+    """Rows and their table; nothing where the original cannot answer about them."""
+    table = model.decode(x)
     try:
         model.judge(table)
     except (ModelError, SchemaError):
         return []
-    return [(x[nearest], table)]
+    return [(x, table)]
 
 
 def disagreement(model: Model, pairs: list[tuple[Tensor, pd.DataFrame]], tolerance: float) -> str | None:

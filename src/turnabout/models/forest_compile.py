@@ -21,6 +21,7 @@ from turnabout.models.parsers.raw import NotCompilable, RawForest
 from turnabout.schema import Category, Feature, Number, Schema
 
 _FAR = 1e300  # stands for "beyond every cut" in a virtual column
+_MOST_NODES = 3_000_000  # a split on one of several steps is written as two, and what hangs on it twice
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Input:
     feature : index into ``schema.features``; -1 for an input that is the constant ``at_missing``.
     levels : for Binary, Ordinal and Category: the input's value at each level, in the order of the levels.
     to_input : for Number: raw values -> the input's values, vectorised, rising or falling; None for the value itself.
+    steps : for a Number that enters in steps: cuts in its encoded column, and the input's values between them.
     at_missing : the input's value where the feature is missing; NaN if it stays missing.
     """
 
@@ -39,6 +41,7 @@ class Input:
     levels: NDArray[np.generic] | None = None
     to_input: Callable[[Floats], Floats] | None = None
     at_missing: float = math.nan
+    steps: tuple[Floats, Floats] | None = None
 
 
 def compile_forest(raw: RawForest, inputs: Sequence[Input], schema: Schema) -> Forest:
@@ -134,6 +137,10 @@ class _Compiler:
         indicator, missing = -1, -1
         if feature.missing:
             indicator, missing = s.stop - 1, left if self._goes_left(node, source.at_missing) else right
+        if isinstance(feature, Number) and source.steps is not None:
+            cuts, values = source.steps
+            sides = [left if self._goes_left(node, value) else right for value in values.tolist()]
+            return self._rewrite_steps(s.start, indicator, cuts.tolist(), sides, missing)
         if isinstance(feature, Number):
             return self._rewrite_number(node, feature, s.start, indicator, left, right, missing)
         if source.levels is None:
@@ -167,15 +174,20 @@ class _Compiler:
         return self._add(self._shifted(column, indicator, -_FAR if missing == below else _FAR), cut, below, above)
 
     def _rewrite_scale(self, column: int, indicator: int, sides: list[int], missing: int) -> int:
-        """Levels in one column, k / (K - 1): one cut wherever neighbouring levels go different ways."""
+        """Levels in one column, k / (K - 1): a cut between each two."""
         top = max(len(sides) - 1, 1)
+        return self._rewrite_steps(column, indicator, [(k + 0.5) / top for k in range(top)], sides, missing)
+
+    def _rewrite_steps(self, column: int, indicator: int, cuts: list[float], sides: list[int], missing: int) -> int:
+        """One split wherever the sides of neighbouring steps differ; a missing cell is encoded as 0."""
         turns = [k for k in range(len(sides) - 1) if sides[k] != sides[k + 1]]
-        guard = indicator >= 0 and missing != sides[0]
-        if guard and turns and missing == sides[-1]:
-            column, guard = self._shifted(column, indicator, _FAR), False
+        guard = indicator >= 0 and missing != sides[sum(cut < 0 for cut in cuts[: len(sides) - 1])]
+        if guard and turns and missing in (sides[0], sides[-1]):
+            column = self._shifted(column, indicator, _FAR if missing == sides[-1] else -_FAR)
+            guard = False
         node = sides[-1]
         for k in reversed(turns):
-            node = self._add(column, (k + 0.5) / top, sides[k], node)
+            node = self._add(column, cuts[k], sides[k], node)
         return self._add(indicator, 0.5, node, missing) if guard else node
 
     def _rewrite_category(self, s: slice, sides: list[int], left: int, right: int) -> int:
@@ -208,7 +220,7 @@ class _Compiler:
         for i, source in enumerate(self.inputs):
             nodes = np.flatnonzero((self.raw.input == i) & (self.raw.set_index < 0))
             feature = self.schema.features[source.feature] if source.feature >= 0 else None
-            if not isinstance(feature, Number) or not len(nodes):
+            if not isinstance(feature, Number) or not len(nodes) or source.steps is not None:
                 continue
             cuts, place = np.unique(self.raw.cut[nodes], return_inverse=True)
             encoded, falling = encoded_cuts(feature, source.to_input, cuts)
@@ -228,6 +240,11 @@ class _Compiler:
                 if low >= cut:
                     return unfold(right)
             here = len(grown.column)
+            if here >= _MOST_NODES:
+                raise NotCompilable(
+                    f"its trees split numbers that enter in steps so often that they have more than {_MOST_NODES} "
+                    "nodes; ordinal codes (KBinsDiscretizer(encode='ordinal')) need far fewer."
+                )
             grown.column.append(column)
             grown.cut.append(cut)
             grown.left.append(-1)

@@ -83,7 +83,7 @@ def positions(feature: Feature) -> list[list[float]]:
         return [[0.0]]
     if isinstance(feature, Number):
         values = [feature.low + share * feature.span for share in (0.0, 1.0, 0.5, 0.25, 0.85)]
-        cells = [[p] for p in dict.fromkeys(_legal(feature, v) for v in values)]
+        cells = [[p] for p in dict.fromkeys(legal_position(feature, v) for v in values)]
         if len(cells) < 2:
             cells = [[0.0], [1.0]]
     elif isinstance(feature, Category):
@@ -122,7 +122,7 @@ def random_rows(schema: Schema, n: int = RANDOM_ROWS, missing: bool = True) -> T
     for feature, s in zip(schema.features, schema.slices, strict=True):
         if isinstance(feature, Number):
             draws = feature.low + rng.random(n) * feature.span
-            cells = np.array([[_legal(feature, v)] for v in draws])
+            cells = np.array([[legal_position(feature, v)] for v in draws])
         else:
             present = [cell[: len(feature.value_columns)] for cell in positions(feature)]
             present = present[:-1] if feature.missing else present
@@ -214,7 +214,7 @@ def _check(found: Preprocessing, x: Tensor, z: Tensor, complaint: str) -> None:
         raise CannotCompile(f"{complaint} (input {i})")
 
 
-def _legal(feature: Number, value: float) -> float:
+def legal_position(feature: Number, value: float) -> float:
     """Position of the legal value nearest to a number."""
     step = feature.unit_step
     first, last = math.ceil(feature.low / step - GRID_NOISE), math.floor(feature.high / step + GRID_NOISE)

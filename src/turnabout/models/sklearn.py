@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import ModelError
-from turnabout.models.agreement import boundary_sample, disagreement, sample
+from turnabout.models.agreement import boundary_sample, disagreement, sample, step_sample
 from turnabout.models.base import Model, Scale
 from turnabout.models.batch_noise import note_noise
 from turnabout.models.categories import training_types
@@ -94,6 +94,8 @@ def wrap_estimator(
         model = compile_estimator(schema, judge, tuple(notes), stages, pairs)
         if doubt:
             pairs = [*pairs, *boundary_sample(model)]
+        if stages.transforms:
+            pairs = [*pairs, *step_sample(model)]
         worst = disagreement(model, pairs, 1e-4 if _is_float32(stages) or judge.noise > 1e-9 else 1e-6)
         if worst:
             raise CannotCompile(worst)

@@ -24,6 +24,7 @@ from turnabout.schema import Number, Schema
 from turnabout.schema.features import GRID_NOISE
 
 Floats = NDArray[np.float64]
+Transform = Callable[[pd.DataFrame], np.ndarray]
 
 EVERY = 100_000  # legal values of a number that are all read
 CELLS = 20_000_000  # inputs read at a time
@@ -35,23 +36,32 @@ STRAIGHT = 1e-7  # the same for a straight line
 
 
 def read_steps(
-    transform: Callable[[pd.DataFrame], np.ndarray], transforms: tuple[Any, ...], schema: Schema, like: Any
+    transform: Transform, transforms: tuple[Any, ...], schema: Schema, like: Any, strict: bool = True
 ) -> dict[int, Pieces]:
-    """The numbers that enter in steps, by the places of their features; those that enter otherwise are left out."""
+    """The numbers that enter in steps, by the places of their features; those that enter otherwise are left out.
+
+    strict : raise where steps cannot all be known, rather than leave that number out.
+    """
     held = Held.of(transforms)
-    found = {}
-    for j, feature in enumerate(schema.features):
-        if isinstance(feature, Number):
+    found: dict[int, Pieces] = {}
+    for j, feature in enumerate(schema.features if transforms else ()):
+        if not isinstance(feature, Number):
+            continue
+        try:
             pieces = read_number(Watched(transform, schema, like, j), held)
-            if pieces is not None:
-                found[j] = pieces
+        except CannotCompile:
+            if strict:
+                raise
+            continue
+        if pieces is not None:
+            found[j] = pieces
     return found
 
 
 class Watched:
     """Inputs of an estimator while one number moves and every other feature stays."""
 
-    def __init__(self, transform: Callable[[pd.DataFrame], np.ndarray], schema: Schema, like: Any, j: int):
+    def __init__(self, transform: Transform, schema: Schema, like: Any, j: int):
         seen = probes(schema, like)
         feature = schema.features[j]
         assert isinstance(feature, Number)
@@ -116,15 +126,12 @@ def read_number(watched: Watched, held: Held) -> Pieces | None:
     feature, count = watched.feature, watched.count
     if count < 2:
         return None
-    every = count <= min(EVERY, CELLS // max(1, watched.p))
-    places = np.unique(np.rint(np.linspace(0, count - 1, min(count, SOME))).astype(np.int64))
+    every = count <= (min(EVERY, CELLS // max(1, watched.p)) if held.strangers else SOME)
+    places = np.arange(count) if every else np.unique(np.linspace(0, count - 1, SOME).astype(np.int64))
     values, z = watched.legal(places)
     if not np.isfinite(z).all():
         return None
     stepped = ~_straight(values, z)
-    if every and len(places) < count:  # a step may hide between some of the values
-        values, z = watched.legal(np.arange(count))
-        stepped = ~_straight(values, z)
     stretches = Stretches.of(values, z[:, stepped])
     if not every or stepped.any():
         stretches, stepped = _with_held(watched, held, values, z, stepped)

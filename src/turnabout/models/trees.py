@@ -23,7 +23,8 @@ from turnabout.models.original import EstimatorJudge
 from turnabout.models.parsers import parse
 from turnabout.models.parsers.raw import NotCompilable, RawForest
 from turnabout.models.parsers.xgboost_categories import kept_categories
-from turnabout.models.probe import CannotCompile, Probes, probes
+from turnabout.models.probe import CannotCompile, Pieces, Probes, probes
+from turnabout.models.stepped import read_steps
 from turnabout.schema import Number, Schema
 from turnabout.typing import Tensor
 
@@ -118,13 +119,29 @@ def _describe(
     """How each input of the estimator follows from one feature."""
     seen = probes(schema, like)
     cells = _columns(raw(seen.table), by_code)
-    return [_input(schema, raw, transforms, seen, i, column, by_code) for i, column in enumerate(cells)]
+    stepped = read_steps(lambda table: _numbers(_columns(raw(table), by_code)), transforms, schema, like, strict=False)
+    return [_input(schema, raw, transforms, seen, i, column, by_code, stepped) for i, column in enumerate(cells)]
+
+
+def _numbers(columns: list[np.ndarray]) -> np.ndarray:
+    """Columns side by side, (n, p), with zeros for those that are no numbers."""
+    return np.column_stack([c if c.dtype == np.float64 else np.zeros(len(c)) for c in columns])
 
 
 def _input(
-    schema: Schema, raw: Raw, transforms: tuple[Any, ...], seen: Probes, i: int, column: np.ndarray, by_code: bool
+    schema: Schema,
+    raw: Raw,
+    transforms: tuple[Any, ...],
+    seen: Probes,
+    i: int,
+    column: np.ndarray,
+    by_code: bool,
+    stepped: dict[int, Pieces],
 ) -> Input:
-    movers = [j for j, rows in enumerate(seen.rows) if any(not _same(column[r], column[0]) for r in rows)]
+    by_steps = {j for j, pieces in stepped.items() if bool(pieces.stepped[i])}
+    movers = [
+        j for j, rows in enumerate(seen.rows) if j in by_steps or any(not _same(column[r], column[0]) for r in rows)
+    ]
     if len(movers) > 1:
         names = " and ".join(f"'{schema.names[j]}'" for j in movers[:2])
         raise CannotCompile(f"input {i} of the trees depends on both {names}")
@@ -137,6 +154,9 @@ def _input(
         at_missing = np.nan
     if not isinstance(feature, Number):
         return Input(j, levels=column[rows], at_missing=at_missing)
+    if j in by_steps:
+        steps = stepped[j].cuts.numpy(), stepped[j].inputs[:, i].numpy()
+        return Input(j, steps=steps, at_missing=at_missing)
     values = column[rows]
     if all(_same(v, values[0]) for v in values):
         return Input(j, to_input=_Constant(float(values[0])), at_missing=at_missing)
