@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 
 from turnabout.actions import Action, ActionSet, BoundActions, BoundRule, Rule
+from turnabout.actions.rules import KnownLevels
 from turnabout.core.arguments import as_cost, as_rules
 from turnabout.core.asking import Unanswered, ask_patiently
 from turnabout.costs import BoundCost, Cost
@@ -75,7 +76,8 @@ class Problem:
         self.background_x = self._read_background()
         self._check_labels()
         self.cost: BoundCost = self.declared_cost.bind(schema, self.background_x)
-        self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in self.declared_rules)
+        known = (KnownLevels(model.unseen),) if model.unseen else ()  # whatever the method, nobody is sent there
+        self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in (*self.declared_rules, *known))
         self.declared_actions, self.actions = self._read_actions(actions)
 
     def __repr__(self) -> str:

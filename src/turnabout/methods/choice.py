@@ -14,6 +14,7 @@ from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.local_search import LocalSearch
 from turnabout.models import Additive, Model, wrap
+from turnabout.models.unseen import UnseenLevels
 from turnabout.schema import Schema
 from turnabout.typing import Progress
 
@@ -64,6 +65,7 @@ def find(
     progress: Progress | bool | None = None,
     landing: Landing | float | None = None,
     query_limit: int | None = None,
+    unseen_levels: UnseenLevels | None = None,
 ) -> Recourse:
     """Recourse in one call: wrap the model, pose the problem, pick a method, find.
 
@@ -84,8 +86,16 @@ def find(
         )
     if not isinstance(model, Model):
         model = wrap(
-            model, schema, threshold=threshold, target=target, target_range=target_range, background=background
+            model,
+            schema,
+            threshold=threshold,
+            target=target,
+            target_range=target_range,
+            background=background,
+            unseen_levels=unseen_levels,
         )
+    elif unseen_levels is not None:
+        raise MethodError("the model is wrapped already.", hint="give unseen_levels= to wrap.")
     elif threshold is not None or target is not None or target_range is not None:
         raise MethodError("the model is wrapped already, with its own cut-off.", hint="give the cut-off to wrap.")
     problem = Problem(schema, model, cost=cost, rules=rules, background=background, labels=labels)

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from turnabout.actions import BoundRule
-from turnabout.actions.rules import BoundAtMost, BoundCondition, BoundImplies
+from turnabout.actions.rules import BoundAtMost, BoundCondition, BoundImplies, BoundKnownLevels
 from turnabout.core import Problem
 from turnabout.methods.levers import on_ladder
 from turnabout.methods.runs import Runs, Shape
@@ -53,7 +53,7 @@ class Plan:
 
 def fits(rule: BoundRule, d: int) -> bool:
     """Whether a rule can be written as rows of the program."""
-    known = isinstance(rule, (BoundAtMost, BoundImplies))
+    known = isinstance(rule, (BoundAtMost, BoundImplies, BoundKnownLevels))
     return known or rule.linear_form(torch.zeros(1, d, dtype=torch.float64)) is not None
 
 
@@ -141,7 +141,7 @@ class Program:
                 (condition, a), (consequence, b) = self._holds(rule.condition), self._holds(rule.consequence)
                 rows.append(condition - consequence)
                 most.append(b - a)
-            else:
+            elif not isinstance(rule, BoundKnownLevels):  # its levels are in no run
                 form = rule.linear_form(self.x)
                 assert form is not None
                 for a_row, limit in zip(form.a.numpy(), form.b[0].numpy()):

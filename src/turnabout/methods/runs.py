@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from turnabout.actions.rules import BoundImplies
+from turnabout.actions.rules import BoundImplies, BoundKnownLevels
 from turnabout.actions.rules.base import TOLERANCE
 from turnabout.core import Problem
 from turnabout.methods.levers import bent_features, first_after, ladder, on_ladder, stuck
@@ -116,14 +116,21 @@ class Runs:
             costs = self._costs(f, torch.from_numpy(np.stack(rows)) + self.x)
             gains = np.stack(rows) @ self.weights
             runs = [Run(f, row, s.start, 0.0, 0, float(c), 0.0, float(g), 0.0) for row, c, g in zip(rows, costs, gains)]
-            return [run for run in runs if self.problem.rules or run.gain > 0]
+            return [run for run in self._known(runs) if self.problem.rules or run.gain > 0]
         assert isinstance(feature, Scalar)
         sides: tuple[int, ...] = (1, -1)
         if not self.problem.rules and f not in self.bent:
             sides = tuple(side for side in sides if side * self.weights[s.start] > 0)
         runs = [run for side in sides for run in self._side(f, feature, side)]
         # nobody moves the wrong way for nothing
-        return [r for r in runs if self.problem.rules or max(r.gain, r.gain + r.length * r.rise) > 0]
+        return [r for r in self._known(runs) if self.problem.rules or max(r.gain, r.gain + r.length * r.rise) > 0]
+
+    def _known(self, runs: list[Run]) -> list[Run]:
+        """The runs but those of a level that nobody is sent to, which are cut out."""
+        for rule in self.problem.rules:
+            if isinstance(rule, BoundKnownLevels):
+                runs = [r for r in runs if not bool(rule.violation(self.x, self.x + torch.from_numpy(r.start))[0] > 0)]
+        return runs
 
     def _side(self, f: int, feature: Scalar, side: int) -> list[Run]:
         """Runs of a scalar's values above, or below, her own."""
@@ -206,6 +213,9 @@ class Runs:
         for q in first_after(feature, self.terms.cuts(self.problem.schema.slices[f].start)).tolist():
             places.add(int(q) - first if side > 0 else first - int(q) + 1)
         for rule in self.problem.rules:
+            if isinstance(rule, BoundKnownLevels):
+                for k in (side * (level - first) for level in rule.places.get(f, ())):
+                    places |= {k, k + 1}
             for condition in (rule.condition, rule.consequence) if isinstance(rule, BoundImplies) else ():
                 if condition.feature != f:
                     continue

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -13,7 +15,7 @@ import torch
 
 from turnabout.errors import ModelError
 from turnabout.schema import Schema
-from turnabout.typing import Tensor, is_number
+from turnabout.typing import Level, Tensor, is_number
 
 if TYPE_CHECKING:
     from turnabout.models.favourable import Guess
@@ -226,6 +228,8 @@ class Model:
     compiled: bool = False
     guessed: Guess | None = None
     """The class that `wrap` took for a yes where it was not told; None where it was."""
+    unseen: Mapping[str, frozenset[Level]] = MappingProxyType({})
+    """By column, levels that no plan moves to: training did not have them, or the original refuses them."""
 
     def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...] = ()):
         self.schema = schema

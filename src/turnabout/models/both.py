@@ -48,6 +48,8 @@ class Both(Model):
         super().__init__(first.schema, judge, (*first.notes, *second.notes))
         self.models = (first, second)
         self.compiled = first.compiled and second.compiled
+        names = {**first.unseen, **second.unseen}
+        self.unseen = {n: first.unseen.get(n, frozenset()) | second.unseen.get(n, frozenset()) for n in names}
 
     def margin(self, x: Tensor) -> Tensor:
         return torch.minimum(*(model.margin(x) for model in self.models))

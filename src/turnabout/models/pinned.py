@@ -22,6 +22,7 @@ class Pinned(Model):
     def __init__(self, model: Model, cells: pd.DataFrame):
         super().__init__(model.schema, model._judge, model.notes)
         self.cells = cells
+        self.unseen = model.unseen
 
     def decode(self, x: Tensor) -> pd.DataFrame:
         table = super().decode(x)

@@ -14,6 +14,7 @@ from turnabout.models.decision import ClassDecision, check_threshold
 from turnabout.models.favourable import Guess
 from turnabout.models.sklearn import is_estimator, wrap_estimator
 from turnabout.models.torch import Output, wrap_module
+from turnabout.models.unseen import UnseenLevels, mark_unseen
 from turnabout.schema import Schema, as_frame
 
 
@@ -26,6 +27,7 @@ def wrap(
     target_range: tuple[float | None, float | None] | None = None,
     background: Any = None,
     output: Output | None = None,
+    unseen_levels: UnseenLevels | None = None,
 ) -> Model:
     """Wrap a decision maker so that a non-negative margin is a yes.
 
@@ -48,10 +50,13 @@ def wrap(
     background : rows on which a compiled form is checked, beside random legal ones; its column types are also those
         the model is handed (pandas categoricals).
     output : whether a torch module returns a "logit" or a "probability"; found out by default.
+    unseen_levels : levels that the schema lists and training did not have, as far as encoders, boosters and the
+        background tell, are not recommended ("avoid", the default); "allow" consents to those that the model answers
+        about. `model.unseen` holds them.
     """
     if isinstance(model, Model):
         given = {"threshold": threshold, "target": target, "target_range": target_range, "background": background}
-        _check_rewrap(model, schema, given | {"output": output})
+        _check_rewrap(model, schema, given | {"output": output, "unseen_levels": unseen_levels})
         return model
     if not isinstance(schema, Schema):
         raise ModelError(
@@ -60,11 +65,12 @@ def wrap(
         )
     if isinstance(getattr(model, "schema", None), Schema) and is_estimator(model):  # one of turnabout.train
         model, threshold, output = _unpack(model, schema, threshold, output)
-    threshold = check_threshold(threshold)
+    if unseen_levels not in (None, "avoid", "allow"):
+        raise ModelError(f"unseen_levels={unseen_levels!r} is not a choice.", hint='use "avoid" or "allow".')
     rows = None if background is None else as_frame(background)
-    wrapped = _wrap(model, schema, threshold, target, target_range, rows, output)
+    wrapped = _wrap(model, schema, check_threshold(threshold), target, target_range, rows, output)
     wrapped.guessed = None if target is not None or target_range is not None else _guess(wrapped)
-    return wrapped
+    return mark_unseen(wrapped, model, rows, unseen_levels or "avoid")
 
 
 def _wrap(
