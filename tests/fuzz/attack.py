@@ -17,6 +17,7 @@ import pandas as pd
 
 import turnabout as ta
 from fuzz.columns import Column
+from fuzz.deciders import SINGLE
 from fuzz.files import ask_by_file
 from fuzz.frames import build
 from fuzz.oracle import Fault, judge
@@ -140,6 +141,11 @@ def ask(world: World, question: Question) -> ta.Recourse:
     pd.testing.assert_frame_equal(people, before)
     if question.seed % 5 == 0:
         assert ta.Recourse.from_json(answer.to_json()) == answer, "the answer does not read back from its document"
+    if question.seed % 9 == 0 and world.decider.noise < SINGLE:
+        again = method.find(people[::-1], options=question.options, seed=question.seed % 97, landing=question.landing)
+        assert (again.status[answer.status.index] == answer.status).all(), "statuses depend on the order of people"
+        order = again.options["cost"].sort_index()
+        assert order.equals(answer.options["cost"].sort_index()), "options depend on the order of people"
     return answer
 
 
@@ -171,8 +177,11 @@ def choose(problem: ta.Problem, question: Question) -> ta.Method:
     if not usable(cls, problem):
         others = [other for other in ta.methods.ALL if usable(other, problem) and not other.needs_actions]
         cls = others[question.seed % len(others)]
+    method = cls.small()
+    if isinstance(method, ta.methods.ActionSequences):
+        method.certify = question.certify
     try:
-        return cls.small().fit(problem)
+        return method.fit(problem)
     except MethodError:  # a rule or a cost that this method cannot write down
         return ta.methods.choose(problem)
 

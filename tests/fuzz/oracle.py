@@ -22,6 +22,7 @@ from fuzz.worlds import World
 
 SLACK = 1e-7  # share of a column's range that rounding may take
 KNOWN = ("ACCEPTED", "FOUND", "NOT_FOUND", "IMPOSSIBLE", "UNFINISHED", "UNREADABLE", "FAILED")
+MOST_STEPS = 2  # of the plans that are asked for
 COUNTED = 512  # rows up to which a complete search is promised
 
 
@@ -259,12 +260,12 @@ def _judge_search(
     """IMPOSSIBLE and optima, by brute force."""
     for place, (person, said) in enumerate(status.items()):
         own = question.people[place]
-        exact = not question.acts and is_exact(world, own, answer.made_by)
+        exact = question.certify if question.acts else is_exact(world, own, answer.made_by)
         if place in question.broken or not (said == "IMPOSSIBLE" or (exact and said in ("FOUND", "NOT_FOUND"))):
             continue
         candidates = [row for row in reachable(world, question, own) if not _unseen(world, own, row)]
         if question.acts:
-            candidates = [row for row in candidates if sum(not same(a, b) for a, b in zip(own, row)) <= 2]
+            candidates = [row for row in candidates if sum(not same(a, b) for a, b in zip(own, row)) <= MOST_STEPS]
         good = accepted_rows(world, candidates, landing_chance(world, question, own))
         if said == "IMPOSSIBLE":
             seen.proofs += 1
@@ -274,9 +275,19 @@ def _judge_search(
             seen.missed += bool(good)
         else:
             seen.optima += 1
-            least, cost = cheapest(world, question.price, own, good), float(answer.options["cost"].loc[(person, 0)])
-            if least < cost - 1e-6:
-                seen.accuse("not the cheapest", person, f"costs {cost:.6g}, {least:.6g} would do: {world.row(own)}")
+            least, claim = cheapest(world, question.price, own, good), _claim(question, answer, person)
+            if least < claim - 1e-6:
+                seen.accuse(
+                    "not the cheapest", person, f"{claim:.6g} is proved, {least:.6g} would do: {world.row(own)}"
+                )
+
+
+def _claim(question: Question, answer: Any, person: Any) -> float:
+    """The cost that no plan of a person undercuts, as the answer has it."""
+    if not question.acts:
+        return float(answer.options["cost"].loc[(person, 0)])
+    bound = answer.plans["lower_bound"].loc[(person, 0)]
+    return 0.0 if pd.isna(bound) else float(bound)
 
 
 def is_exact(world: World, own: list[Cell], made_by: str) -> bool:

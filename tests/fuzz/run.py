@@ -69,6 +69,12 @@ class Summary:
         if len(kept) < SHOWN and report.seed not in [example["one"] for example in kept]:
             kept.append({"one": report.seed, "model": report.model, "method": report.method, "text": text[:600]})
 
+    def save(self, path: str | None) -> None:
+        """The summary as JSON."""
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as out:
+                json.dump(vars(self), out, indent=1, ensure_ascii=False)
+
     def lines(self) -> list[str]:
         """The summary, for people."""
         rate, by_force = self.problems / max(self.seconds, 1e-9), "checked by brute force"
@@ -176,8 +182,8 @@ class Crew:
                 self.hire(place)
 
 
-def run(seed: int, seconds: float, cores: int) -> Summary:
-    """The attack with a line of progress."""
+def run(seed: int, seconds: float, cores: int, path: str | None = None) -> Summary:
+    """The attack with a line of progress; what was seen so far is kept in a file."""
     summary, start, said = Summary(seed), time.time(), 0.0
     for report in Crew(seed, seconds, cores).reports():
         summary.add(report)
@@ -186,6 +192,7 @@ def run(seed: int, seconds: float, cores: int) -> Summary:
             said = summary.seconds
             faults = sum(summary.faults.values())
             print(f"{said:6.0f} s  {summary.problems} problems, {faults} faults", file=sys.stderr, flush=True)
+            summary.save(path)
     return summary
 
 
@@ -205,11 +212,9 @@ def main() -> int:
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", help="file for the summary as JSON")
     given = parser.parse_args()
-    summary = one(given.one) if given.one is not None else run(given.seed, given.seconds, given.cores)
+    summary = one(given.one) if given.one is not None else run(given.seed, given.seconds, given.cores, given.json)
     print("\n".join(summary.lines()))
-    if given.json:
-        with open(given.json, "w", encoding="utf-8") as out:
-            json.dump(vars(summary), out, indent=1, ensure_ascii=False)
+    summary.save(given.json)
     return 1 if summary.faults else 0
 
 
