@@ -17,6 +17,7 @@ from turnabout.methods.sequences.carlini import Descent, Relaxation
 from turnabout.methods.sequences.decision import Decision
 from turnabout.methods.sequences.printable import Accept, printable, tightened
 from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
+from turnabout.methods.sequences.rules import Rules, order_matters
 from turnabout.methods.sequences.search import Score, Search
 from turnabout.methods.sequences.solve import Effort, Solver
 from turnabout.methods.sequences.words import Word, Words, as_tensor
@@ -141,7 +142,8 @@ class ActionSequences(Method):
             raise MethodError(f"robust_limit={self.robust_limit!r} allows no plan.", hint="give a factor from 1 up.")
         assert problem.actions is not None
         self.actions_ = tightened(problem)
-        self.words_ = Words(self.actions_, self.merge)
+        joined = tuple(set(rule.features) for rule in problem.rules if order_matters(rule))
+        self.words_ = Words(self.actions_, self.merge, joined)
 
     def _search(self, x: Tensor) -> Proposal:
         search = self.explore(x)
@@ -241,6 +243,7 @@ class ActionSequences(Method):
             self.run.rng,
             lambda: self.run.expired,
             last=self.passes < 2,
+            rules=Rules.of(problem, actions.tables, x),
         )
 
     def _print(

@@ -33,6 +33,7 @@ from turnabout.actions import (
     old,
 )
 from turnabout.core import Problem
+from turnabout.core.verify import clearance
 from turnabout.models import wrap
 from turnabout.schema import Category, Number, Ordinal, Schema
 from turnabout.testing.by_hand import keeps, legal_values
@@ -83,7 +84,7 @@ def cheapest(problem: Problem, own: Cells, steps: int) -> float:
         level = after
     if not ends:
         return math.inf
-    yes = problem.judge(pd.DataFrame([row for _, row in ends.values()])[names]) >= 0
+    yes = problem.judge(pd.DataFrame([row for _, row in ends.values()])[names]) >= clearance(problem)
     return min((cost for (cost, _), good in zip(ends.values(), yes, strict=True) if good), default=math.inf)
 
 

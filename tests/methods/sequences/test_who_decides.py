@@ -131,7 +131,6 @@ def test_own_values_outside_the_bounds_or_off_the_grid():
     assert answer.steps_of(0)["change"].tolist() == ["b 1.7 -> 9"]
 
 
-@pytest.mark.xfail(reason="rules are only looked at once a plan is printed: the search does not know them")
 def test_rules_are_kept_on_the_way():
     schema = plain(2, 0, 10)
     actions = shifts("ab", Absolute)

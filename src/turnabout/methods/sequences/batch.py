@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from turnabout.actions.free import FreeScript
 from turnabout.actions.steps import Path, Script
 from turnabout.methods.sequences.decision import Decision
+from turnabout.methods.sequences.rules import Rules
 from turnabout.typing import Tensor
 
 SLACK = 1e-12  # conditions may be touched this closely, in natural sizes; the hard check comes on printed states
@@ -26,6 +28,7 @@ class Batch:
     lo: Tensor
     hi: Tensor
     theta: float = 0.0
+    rules: Rules | None = None
 
     @property
     def start(self) -> Tensor:
@@ -67,7 +70,7 @@ class Batch:
         old = self.start
         for t in range(self.script.steps):
             for p in range(r.shape[2]):
-                a, b = self.script.limits(t, old, r[:, t], p, self.lo, self.hi)
+                a, b = self.range(t, old, r[:, t], p)
                 if self.theta:
                     a = torch.where(a > 0, a / (1 - self.theta), a / (1 + self.theta))
                     b = torch.where(b > 0, b / (1 + self.theta), b / (1 - self.theta))
@@ -79,11 +82,22 @@ class Batch:
             old = self.script.move(t, old, r[:, t])
         return r, low, high
 
+    def range(self, t: int, old: Tensor, r: Tensor, p: int) -> tuple[Tensor, Tensor]:
+        """(B,), (B,): where parameter p of step t may lie, the others at r (B, P), for conditions, bounds and rules."""
+        low, high = self.script.limits(t, old, r, p, self.lo, self.hi)
+        if self.rules is None or isinstance(self.script, FreeScript):
+            return low, high
+        step, others = self.script.affine(t, old), r.clone()
+        others[:, p] = 0.0
+        least, most = self.rules.limits(self.owner, step.at(others), step.moved[:, p])
+        return torch.maximum(low, least), torch.minimum(high, most)
+
     def kept(self, path: Path) -> Tensor:
-        """(B,) whether every condition and bound holds on the path, closed."""
+        """(B,) whether every condition, bound and rule holds on the path, closed."""
         states, give = path.states[:, 1:], SLACK * self.decision.tables.span
         inside = (states >= self.lo.unsqueeze(1) - give) & (states <= self.hi.unsqueeze(1) + give)
-        return inside.all(-1).all(-1) & (path.slack >= -SLACK).all(-1).all(-1)
+        kept = inside.all(-1).all(-1) & (path.slack >= -SLACK).all(-1).all(-1)
+        return kept if self.rules is None else kept & self.rules.kept(self.owner, states)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from turnabout.typing import Tensor
 PUSHES = (0.0, 1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 5e-2)  # how far beyond a plan to look when rounding lost the decision
 COARSE = 1e-3  # grid step, as a share of the change, above which neighbours on the grid are tried
 ROUNDS = 12
+EARLIER = (1.0, 2.0, 4.0, 16.0)  # how much farther than the next one a step is pushed where rules join columns
 Accept = Callable[[Tensor, Tensor, Tensor], Tensor]  # rows, words, r -> which of them will do
 
 
@@ -80,7 +81,9 @@ def printable(
         outward = signs[rows] * torch.where(r[rows] < 0, -1.0, 1.0).unsqueeze(1)
         # a whole step further each time: what lies just beyond a grid point is rounded back to it
         beyond = (push * r[rows].abs() + further * step[rows]).unsqueeze(1) * (signs[rows] > 0)
-        offer(rows, r[rows].unsqueeze(1) + outward * (0.4999 * step[rows].unsqueeze(1) + beyond))
+        ways = [beyond * grade for grade in _grades(words[rows], EARLIER if problem.rules and further else (1.0,))]
+        half = 0.4999 * step[rows].unsqueeze(1)
+        offer(rows, torch.cat([r[rows].unsqueeze(1) + outward * (half + way) for way in ways], 1))
     coarse = (step > COARSE * (r.abs() + step)).flatten(1).any(1)
     rows = everyone[coarse & torch.isfinite(out.cost)]
     for _ in range(ROUNDS):
@@ -109,6 +112,12 @@ def _steps(ground: Ground, gain: Tensor) -> Tensor:
     """Gains (m, T, P, e) -> (m, T, P): the change of a parameter by which its finest column moves one grid step."""
     size = torch.where(gain != 0, ground.step / gain.abs().clamp(min=TINY), torch.inf).amin(-1)
     return torch.where(torch.isfinite(size), size, torch.zeros_like(size))
+
+
+def _grades(words: Tensor, bases: tuple[float, ...]) -> list[Tensor]:
+    """(m, 1, T, 1) for each base: base^k with k the steps after each; what comes first makes room for the rest."""
+    after = (words >= 0).sum(1, keepdim=True) - 1 - torch.arange(words.shape[1], device=words.device)
+    return [(base ** after.clamp(min=0).to(torch.float64))[:, None, :, None] for base in bases]
 
 
 def _cheapest(cost: Tensor, few: int = 3) -> Tensor:

@@ -11,6 +11,7 @@ from turnabout.methods.sequences.prices import own_price
 from turnabout.typing import Tensor
 
 HALVINGS = 16
+FINELY = 40  # where rules join columns: no convex step has found their edge before
 
 
 def shrink(
@@ -33,7 +34,8 @@ def shrink(
         many = part.pick(rows)
         which = marks.repeat(len(live), 1, 1)
         out = Best(r[rows], best.cost[live][rows], best.margin[live][rows])
-        _bisect(many, out, kinks(part, r)[rows], which, target[live][rows])
+        halvings = HALVINGS if batch.rules is None else FINELY
+        _bisect(many, out, kinks(part, r)[rows], which, target[live][rows], halvings)
         pick = out.cost.reshape(len(live), len(marks)).argmin(1)
         at = torch.arange(len(live), device=r.device) * len(marks) + pick
         best.r[live], best.cost[live], best.margin[live] = out.r[at], out.cost[at], out.margin[at]
@@ -50,11 +52,11 @@ def kinks(batch: Batch, r: Tensor) -> Tensor:
     return out
 
 
-def _bisect(batch: Batch, best: Best, rest: Tensor, which: Tensor, target: Tensor) -> None:
+def _bisect(batch: Batch, best: Best, rest: Tensor, which: Tensor, target: Tensor, halvings: int) -> None:
     """Halve the way from the parameters of best back to `rest`, for the parameters marked by `which` (B, T, P)."""
     far = best.r.clone()
     low, high = torch.zeros_like(target), torch.ones_like(target)
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         middle = (low + high) / 2
         share = 1 - which * (1 - middle.view(-1, 1, 1))
         r = batch.limits(rest + share * (far - rest))[0]

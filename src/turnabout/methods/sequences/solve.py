@@ -12,6 +12,7 @@ from turnabout.actions import BoundActions
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
 from turnabout.methods.sequences.decision import Decision
+from turnabout.methods.sequences.rules import Rules
 from turnabout.methods.sequences.shrink import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.trust import walk
@@ -53,6 +54,7 @@ class Solver:
     generator: Callable[..., np.random.Generator]
     expired: Callable[[], bool]
     last: bool = False  # whether the first look is the only one
+    rules: Rules | None = None
 
     def solve(self, owner: Tensor, words: Tensor, budget: Tensor, warm: Tensor, label: str = "first") -> Best:
         """Words (B, T) of people owner (B,): the cheapest parameters found for each.
@@ -70,7 +72,8 @@ class Solver:
 
     def batch(self, owner: Tensor, words: Tensor) -> Batch:
         """Rows for one word and person each."""
-        return Batch(self.decision, owner, self.actions.script(words), self.lo[owner], self.hi[owner])
+        script = self.actions.script(words)
+        return Batch(self.decision, owner, script, self.lo[owner], self.hi[owner], rules=self.rules)
 
     def _solve(self, owner: Tensor, words: Tensor, budget: Tensor, warm: Tensor, label: str) -> Best:
         batch, effort = self.batch(owner, words), self.effort

@@ -32,7 +32,7 @@ def draw(batch: Batch, draws: int, budget: Tensor, generator: np.random.Generato
     budget = budget.repeat_interleave(draws)
     for t in range(steps):
         for p in range(count):
-            a, b = many.script.limits(t, old, r[:, t], p, many.lo, many.hi)
+            a, b = many.range(t, old, r[:, t], p)
             unit = many.script.unit[t, :, p]
             absolute, squared, kink = own_price(many, t, old, r[:, t], p)
             far = reach(absolute, squared, budget)
@@ -80,7 +80,7 @@ def scan(batch: Batch, points: int, budget: Tensor) -> Tensor:
     old = batch.start
     for t in range(steps):
         for p in range(count):
-            a, b = batch.script.limits(t, old, still[:, t], p, batch.lo, batch.hi)
+            a, b = batch.range(t, old, still[:, t], p)
             absolute, squared, kink = own_price(batch, t, old, still[:, t], p)
             far = torch.minimum(reach(absolute, squared, budget), FAR * batch.script.unit[t, :, p])
             kink = torch.minimum(torch.maximum(kink, a), b)

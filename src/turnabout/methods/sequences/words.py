@@ -17,9 +17,9 @@ Word = tuple[int, ...]
 class Words:
     """Which words there are, and which of them say the same.
 
-    Two actions commute when neither reads nor writes what the other writes. Words that differ only in the order of
-    commuting neighbours are one plan; of them the lexicographically first is kept (the normal form of a trace). Every
-    prefix of a normal form is one, so normal forms grow from normal forms:
+    Two actions commute when neither reads nor writes what the other writes, and no rule joins what they write. Words
+    that differ only in the order of commuting neighbours are one plan; of them the lexicographically first is kept
+    (the normal form of a trace). Every prefix of a normal form is one, so normal forms grow from normal forms:
 
         w a is normal  iff  no letter b > a of w is followed only by letters that commute with a, b among them      (1)
 
@@ -29,17 +29,23 @@ class Words:
     ----------
     actions : the bound actions.
     merge : whether to keep only normal forms; without it every order is a word of its own, as in the paper.
+    joined : for each rule that one order of changes may break and the other not, the features that it joins.
     """
 
     actions: BoundActions
     merge: bool = True
+    joined: tuple[set[int], ...] = ()
     _commute: list[list[bool]] = field(init=False)
 
     def __post_init__(self) -> None:
         count = len(self.actions.names)
         self._commute = [
-            [self.merge and a != b and self.actions.commute(a, b) for b in range(count)] for a in range(count)
+            [self.merge and a != b and self.actions.commute(a, b) and not self._joins(a, b) for b in range(count)]
+            for a in range(count)
         ]
+
+    def _joins(self, a: int, b: int) -> bool:
+        return any(self.actions.writes[a] & rule and self.actions.writes[b] & rule for rule in self.joined)
 
     def extensions(self, word: Word) -> Iterator[Word]:
         """The words one letter longer, in the order of their last letter."""
