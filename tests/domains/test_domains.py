@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+import turnabout as ta
 from turnabout import domains
 from turnabout.domains import adult, german
 from turnabout.errors import DataError
@@ -46,9 +47,14 @@ def logits(home: Path, name: str, z: np.ndarray) -> np.ndarray:
 
 
 def inputs(domain: domains.Domain) -> np.ndarray:
+    """The people as the network sees them."""
+    return first_layer(domain, domain.people)
+
+
+def first_layer(domain: domains.Domain, rows: pd.DataFrame) -> np.ndarray:
     """What the first layer of the wrapped network hands on: standardised rows."""
     first = domain.model._judge.module[0]
-    return first(domain.schema.encode(domain.people)).numpy()
+    return first(domain.schema.encode(rows)).numpy()
 
 
 # -- people and networks ------------------------------------------------------------------------------------------
@@ -69,9 +75,29 @@ def test_the_margin_is_the_published_difference_of_logits(data_home: Path, name:
     expected = out[:, hoped_for] - out[:, 1 - hoped_for]
     margin = domain.model.margin(domain.schema.encode(domain.people)).numpy()
     np.testing.assert_allclose(margin, expected, atol=1e-6)
-    np.testing.assert_allclose(domain.model.judge(domain.people), expected, atol=1e-6)
+    np.testing.assert_allclose(domain.model.judge(domain.people), expected, atol=1e-5)  # it answers in float32
     assert (margin < 0).all()  # everybody was refused
     assert isinstance(domain.model, ReluNet)
+
+
+@every
+def test_plans_are_accepted_by_the_network_as_published(data_home: Path, name: str) -> None:
+    """In float32, as its arrays are, asked about each row alone and about all of them."""
+    domain = load(name)
+    people = domain.people.iloc[:25]
+    answer = ta.methods.ActionSequences.small().fit(domain.problem).find(people)
+    z = first_layer(domain, answer.options[list(domain.schema.names)]).astype(np.float32)
+    arrays = np.load(data_home / name / "published_network.npz")
+    depth, hoped_for = len(arrays.files) // 2, 1 if name == "adult" else 0
+    for batch in (z, *(z[i : i + 1] for i in range(len(z)))):
+        out = batch
+        for i in range(depth):
+            out = out @ arrays[f"kernel_{i}"] + arrays[f"bias_{i}"]
+            out = np.maximum(out, 0) if i < depth - 1 else out
+        assert out.dtype == np.float32
+        assert (out[:, hoped_for] > out[:, 1 - hoped_for]).all()
+    assert len(z) > 10
+    assert domain.model.noise >= 1e-6
 
 
 @every

@@ -216,6 +216,44 @@ def test_changing_answers_are_still_refused(table, schema):
         find(model, table.iloc[:80])
 
 
+@pytest.mark.parametrize(("dtype", "noise"), [(torch.float64, 1e-12), (torch.float32, 1e-6), (torch.float16, 8 / 1024)])
+def test_a_module_is_asked_in_its_own_precision(dtype, noise, table, schema):
+    seen = []
+    net = network().to(dtype)
+    net[0].register_forward_hook(lambda module, rows, out: seen.append(rows[0].dtype))
+    model = ta.models.wrap(net, schema, background=table)
+    assert model.noise >= noise
+    seen.clear()
+    margin = model.judge(table.iloc[:5])
+    assert set(seen) == {dtype}
+    assert (margin == net(schema.encode(table.iloc[:5]).to(dtype))[:, 0].double().numpy()).all()
+
+
+def test_the_coarsest_layer_of_a_module_counts(schema):
+    class Mixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(D, 8).double(), torch.nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.second(torch.relu(self.first(x)).float())
+
+    assert ta.models.wrap(Mixed().requires_grad_(False), schema).noise >= 1e-6
+
+
+def test_proofs_allow_for_the_distance_of_the_compiled_form(table, schema):
+    """The compiled form computes in float64: what it proves holds for the original only beyond the difference."""
+    net = network()
+    net[-1].weight *= 1e4
+    net[-1].bias -= net(schema.encode(table).float()).median()
+    model = ta.models.wrap(net, schema, background=table)
+    x = schema.encode(table)
+    margin = model.margin(x).numpy()
+    near = np.abs(margin) <= np.median(np.abs(margin))
+    gap = np.abs(margin - model.judge(table))[near].max()
+    assert model.compiled and 1e-6 < gap < model.noise
+
+
 @pytest.mark.parametrize(("value", "up"), [(1e-6, 1e-6), (1.1e-6, 2e-6), (3e-5, 5e-5), (0.51, 1.0), (5e-4, 5e-4)])
 def test_rounding_up(value, up):
     assert round_up(value) == pytest.approx(up, rel=1e-12)

@@ -26,7 +26,7 @@ from turnabout.core import Problem, Status
 from turnabout.costs import L0, L1, L2
 from turnabout.methods import ExactLinear, choose, find
 from turnabout.models import Additive, Differentiable, Trees, wrap
-from turnabout.models.agreement import disagreement, step_sample
+from turnabout.models.agreement import compare, step_sample
 from turnabout.models.forms import ScoredModel
 from turnabout.schema import Category, Number, Ordinal, Schema
 
@@ -368,5 +368,5 @@ def test_an_edge_that_is_off_by_one_value_is_noticed(table, good):
     honest = model.terms.jumps
     moved = replace(honest, cuts=honest.cuts + torch.where(honest.columns == 0, 1 / schema["age"].span, 0.0))
     model.terms = replace(model.terms, jumps=moved)
-    assert disagreement(model, step_sample(model), 1e-6) is not None
+    assert compare(model, step_sample(model), 1e-6).reason is not None
     assert wrap(pipeline, schema, background=table.head(3)).compiled

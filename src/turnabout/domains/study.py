@@ -14,7 +14,7 @@ from torch import nn
 from turnabout.datasets.files import Source
 from turnabout.models import Model, wrap
 from turnabout.schema import Category, Number, Schema
-from turnabout.typing import Moves
+from turnabout.typing import Moves, Tensor
 
 CITATION = (
     "Ramakrishnan, Lee and Albarghouthi, Synthesizing action sequences for modifying model decisions, AAAI 2020; "
@@ -78,12 +78,15 @@ def read_people(rows: bytes, schema: Schema, scales: Mapping[str, Scale]) -> pd.
 
 
 def read_model(network: bytes, schema: Schema, scales: Mapping[str, Scale], yes: int, people: pd.DataFrame) -> Model:
-    """The study's network on encoded rows, in float64; `yes` is the logit of the decision people hope for."""
+    """The study's network on encoded rows; `yes` is the logit of the decision people hope for.
+
+    Rows are standardised in float64, and the network computes in float32, as it was published.
+    """
     arrays = np.load(io.BytesIO(network), allow_pickle=False)
-    layers: list[nn.Module] = [_standardize(schema, scales)]
+    layers: list[nn.Module] = [_standardize(schema, scales), _Single()]
     depth = len(arrays.files) // 2
     for i in range(depth):
-        layers.append(_linear(arrays[f"kernel_{i}"].T, arrays[f"bias_{i}"]))
+        layers.append(_linear(arrays[f"kernel_{i}"].T, arrays[f"bias_{i}"], torch.float32))
         if i < depth - 1:
             layers.append(nn.ReLU())
     return wrap(nn.Sequential(*layers), schema, target=yes, background=people)
@@ -100,11 +103,18 @@ def _standardize(schema: Schema, scales: Mapping[str, Scale]) -> nn.Linear:
     return _linear(np.diag(gain), shift)
 
 
-def _linear(weight: np.ndarray, bias: np.ndarray) -> nn.Linear:
+class _Single(nn.Module):
+    """Rounds to float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.float()
+
+
+def _linear(weight: np.ndarray, bias: np.ndarray, dtype: torch.dtype = torch.float64) -> nn.Linear:
     """A layer with these numbers; made without drawing random ones first."""
-    layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], dtype=torch.float64)
+    layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], dtype=dtype)
     assert isinstance(layer, nn.Linear)
     with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(np.array(weight, dtype=np.float64)))
-        layer.bias.copy_(torch.from_numpy(np.array(bias, dtype=np.float64)))
+        layer.weight.copy_(torch.from_numpy(np.array(weight)))
+        layer.bias.copy_(torch.from_numpy(np.array(bias)))
     return layer

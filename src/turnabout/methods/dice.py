@@ -8,8 +8,9 @@ from typing import ClassVar, Self
 import numpy as np
 import torch
 
-from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core import Method, Problem, Proposal
 from turnabout.core.polish import polish
+from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
@@ -165,7 +166,7 @@ class Dice(Method):
         own = x.unsqueeze(1).expand_as(x_new)
         rows = self.problem_.snap(own, x_new)
         margin = self.ask(rows)
-        refused = (margin < GUARD) | (self.problem_.violation(own, rows) > 0)
+        refused = (margin < clearance(self.problem_)) | (self.problem_.violation(own, rows) > 0)
         new = REFUSED * refused.sum(1) + self.loss(x, rows, margin)
         better = new < value
         return torch.where(better.view(-1, 1, 1), rows, best), torch.where(better, new, value)
@@ -175,7 +176,7 @@ class Dice(Method):
     def _polished(self, x: Tensor, x_new: Tensor) -> Tensor:
         """Every accepted point (n, k, d) walked back towards its person; refused ones as they are."""
         own = x.unsqueeze(1).expand_as(x_new)
-        aim = max(GUARD, self.problem_.model.noise)
+        aim = clearance(self.problem_)
         good = (self.ask(x_new) >= aim) & (self.problem_.violation(own, x_new) <= 0)
         x_new = x_new.clone()
         x_new[good] = polish(self.problem_, self.ask, own[good], x_new[good], aim, lambda: self.run.expired)
@@ -185,7 +186,7 @@ class Dice(Method):
         """Points (n, k, d) in the order of (4), accepted ones first; NaN for those that repeat another one."""
         n, k, d = x_new.shape
         own, everyone = x.unsqueeze(1).expand_as(x_new), torch.arange(n, device=x.device)
-        refused = (self.ask(x_new) < GUARD) | (self.problem_.violation(own, x_new) > 0)
+        refused = (self.ask(x_new) < clearance(self.problem_)) | (self.problem_.violation(own, x_new) > 0)
         cost = self.lam1 * self.problem_.cost(own, x_new) + REFUSED * refused
         apart = self.problem_.cost(x_new.unsqueeze(2), x_new.unsqueeze(1))
         kernel = 1 / (1 + apart) + RIDGE * torch.eye(k, dtype=x.dtype, device=x.device)  # (2)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core.verify import clearance
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
@@ -148,7 +149,7 @@ class ExactLinear(Method):
                 lambda: self.run.expired,
             )  # fmt: skip
             rows = mine.place(own, found.notches)
-            good = (self._margin(rows) >= GUARD) & (self.problem_.violation(own, rows) <= 0)
+            good = (self._margin(rows) >= clearance(self.problem_)) & (self.problem_.violation(own, rows) <= 0)
             x_new[within[good]] = rows[good]
             bound = found.bound
             proved = good & (found.cost - bound <= 1.001 * self.tolerance)

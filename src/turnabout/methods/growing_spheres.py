@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 import torch
 
-from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core import Method, Problem, Proposal
+from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.schema import Category, Feature, Scalar, Schema
 from turnabout.typing import Tensor
@@ -99,7 +100,7 @@ class GrowingSpheres(Method):
         if self.problem_.rules:
             margin = margin.masked_fill(self.problem_.violation(own, x_new) > 0, -torch.inf)
         found.note_nearest(some, x_new, margin)
-        accepted = margin >= GUARD
+        accepted = margin >= clearance(self.problem_)
         hit = accepted.any(1)
         cost = self.problem_.cost(own[hit], x_new[hit]).masked_fill(~accepted[hit], torch.inf)
         found.add(some[hit], x_new[hit], cost)  # (2)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import shape_of
 from turnabout.methods.one_step import region_of
@@ -107,7 +108,7 @@ class LinearApproximation(Method):
             if i + 1 == self.rounds or self.run.expired:
                 break
             margin = self.ask(rows)
-            again = (margin < GUARD) & torch.isfinite(margin) & (rows != z[active]).any(1)
+            again = (margin < clearance(self.problem_)) & torch.isfinite(margin) & (rows != z[active]).any(1)
             active = active[again]
             if not len(active):
                 break

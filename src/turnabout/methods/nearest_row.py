@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.models import Model
 from turnabout.schema import Category, Feature, Schema
@@ -138,7 +139,7 @@ class NearestRow(Method):
         if self.pool == "labels":
             assert labels is not None
             return labels
-        sure = (margin >= GUARD) & (margin >= self._sure(problem.model, margin))
+        sure = (margin >= clearance(problem)) & (margin >= self._sure(problem.model, margin))
         return sure & labels if self.pool == "both" and labels is not None else sure
 
     def _sure(self, model: Model, margin: Tensor) -> float:
@@ -208,7 +209,7 @@ class NearestRow(Method):
         if self.problem_.rules:
             allowed &= self.problem_.violation(own, x_new) <= 0
         margin = self.ask(x_new).masked_fill(~allowed, -torch.inf)
-        accepted = margin >= GUARD
+        accepted = margin >= clearance(self.problem_)
         cost = near.to(x.dtype) if self.exact_ else self.problem_.cost(own, x_new)
         none = ~accepted.any(1, keepdim=True)  # then the most nearly accepted row may still show the way
         rank = torch.where(accepted, cost, torch.where(none, -margin, torch.inf))
@@ -247,7 +248,7 @@ class NearestRow(Method):
             pair = active[place]  # (t,)
             trial = torch.where(feature_of == feature.unsqueeze(1), goal[pair], y[pair])
             reached, paid = self.ask(trial), self.problem_.cost(x[pair], trial)
-            done = (reached >= GUARD) & (self.problem_.violation(x[pair], trial) <= 0)
+            done = (reached >= clearance(self.problem_)) & (self.problem_.violation(x[pair], trial) <= 0)
             gain = reached - margin[pair]
             score = torch.where(gain > 0, gain / (paid - cost[pair]).clamp(min=1e-9), gain)  # (3)
             best = _best_of_each(pair, done, torch.where(done, -paid, score))

@@ -6,7 +6,8 @@ from typing import Self
 
 import torch
 
-from turnabout.core import GUARD, Method, Proposal
+from turnabout.core import Method, Proposal
+from turnabout.core.verify import clearance
 from turnabout.methods.bracket import Bracket
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
@@ -110,7 +111,7 @@ class Wachter(Method):
         """Round the iterate and keep the cheapest accepted row (slot 0) and the most nearly accepted one (slot 1)."""
         row = self.problem_.snap(x, x_new)
         margin, cost = self.ask(row), self.problem_.cost(x, row)
-        accepted = (margin >= GUARD) & (self.problem_.violation(x, row) <= 0)
+        accepted = (margin >= clearance(self.problem_)) & (self.problem_.violation(x, row) <= 0)
         better = accepted & (cost < best_cost)
         best[better, 0], best_cost[better] = row[better], cost[better]
         nearer = margin > best_margin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,21 @@ import torch
 
 from turnabout.errors import ModelError, SchemaError
 from turnabout.models.base import Additive, Judge, Model, Trees
+from turnabout.models.batch_noise import margin_gap
 from turnabout.models.probe import legal_position, random_rows
 from turnabout.schema import Number, Schema
 from turnabout.typing import Tensor
 
 BACKGROUND_ROWS = 2000
 BOUNDARY_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Why a compiled form is not to be used (None if it may), and how far off it is near the boundary."""
+
+    reason: str | None
+    gap: float = 0.0
 
 
 def sample(schema: Schema, background: pd.DataFrame | None, judge: Judge) -> list[tuple[Tensor, pd.DataFrame]]:
@@ -83,12 +93,13 @@ def _asked(model: Model, x: Tensor) -> list[tuple[Tensor, pd.DataFrame]]:
     return [(x, table)]
 
 
-def disagreement(model: Model, pairs: list[tuple[Tensor, pd.DataFrame]], tolerance: float) -> str | None:
-    """Why the compiled form of a model is not to be used, or None if it agrees with the original.
+def compare(model: Model, pairs: list[tuple[Tensor, pd.DataFrame]], tolerance: float) -> Agreement:
+    """Compare the compiled form of a model with the original, row by row.
 
     Margins must agree within `tolerance` * (1 + |margin|), and so in sign wherever they are further from zero.
     Log-odds may instead agree as probabilities: those read back from a probability near 0 or 1 are mostly rounding.
     """
+    largest = 0.0
     for x, table in pairs:
         asked = model.judge(table)
         with torch.no_grad():
@@ -103,8 +114,10 @@ def disagreement(model: Model, pairs: list[tuple[Tensor, pd.DataFrame]], toleran
         wrong = gap > tolerance
         if wrong.any():
             i = int(gap.argmax())
-            return (
+            return Agreement(
                 f"the compiled form disagrees with the original on {int(wrong.sum())} of {len(x)} rows; "
                 f"at worst it says {b[i]:.9g} where the original says {a[i]:.9g}"
             )
-    return None
+        near = np.abs(a) <= np.median(np.abs(a)) if len(a) else known[:0]
+        largest = max(largest, float(margin_gap(model, a[near], b[near]).max(initial=0.0)))
+    return Agreement(None, largest)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.models.base import Judge
+from turnabout.models.base import Judge, Model
 from turnabout.models.decision import logit
 
 SAFETY = 10.0  # times the largest difference measured: options are more than the rows it was measured on
@@ -95,8 +95,8 @@ def note_noise(judge: Judge, table: pd.DataFrame | None, effort: Effort = FULL, 
             stacklevel=5,
         )
     return (
-        f"its margins depend on the other rows of a batch, by up to {found.size:.2g}; options have a margin of "
-        f"at least {judge.noise:g}, in a batch and alone."
+        f"its margins depend on the other rows of a batch, by up to {found.size:.2g}; options keep well clear "
+        "of that, and are accepted in a batch and alone."
     )
 
 
@@ -144,7 +144,13 @@ def _parts(n: int, parts: tuple[tuple[int, int], ...]) -> Iterator[np.ndarray]:
             yield order[start : start + size]
 
 
-def margin_gap(judge: Judge, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def note_gap(judge: Judge, gap: float) -> None:
+    """Count the distance between a compiled form and the original as noise: proofs are about the compiled form."""
+    if gap > FLOAT64:
+        judge.noise = max(judge.noise, round_up(SAFETY * gap))
+
+
+def margin_gap(judge: Judge | Model, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(n,) differences of margins, as large as they would be at the boundary.
 
     Log-odds read back from a probability near 0 or 1 are mostly rounding, so they may agree as probabilities.

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import ModelError
-from turnabout.models.agreement import boundary_sample, disagreement, sample, step_sample
+from turnabout.models.agreement import boundary_sample, compare, sample, step_sample
 from turnabout.models.base import Model, Scale
-from turnabout.models.batch_noise import note_noise
+from turnabout.models.batch_noise import note_gap, note_noise
 from turnabout.models.categories import training_types
 from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDecision, Decision, InRange
 from turnabout.models.favourable import Guess, check_names
@@ -96,9 +96,10 @@ def wrap_estimator(
             pairs = [*pairs, *boundary_sample(model)]
         if stages.transforms:
             pairs = [*pairs, *step_sample(model)]
-        worst = disagreement(model, pairs, 1e-4 if _is_float32(stages) or judge.noise > 1e-9 else 1e-6)
-        if worst:
-            raise CannotCompile(worst)
+        found = compare(model, pairs, 1e-4 if _is_float32(stages) or judge.noise > 1e-9 else 1e-6)
+        if found.reason:
+            raise CannotCompile(found.reason)
+        note_gap(judge, found.gap)
     except CannotCompile as reason:
         return Model(schema, judge, (*notes, f"not compiled: {reason}."))
     except Exception as error:  # an inner form of another version than those known; the original still answers

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from turnabout.errors import ModelError
-from turnabout.models.agreement import disagreement, sample
+from turnabout.models.agreement import Agreement, compare, sample
 from turnabout.models.base import Model, Scale
-from turnabout.models.batch_noise import note_noise
+from turnabout.models.batch_noise import note_gap, note_noise
 from turnabout.models.decision import ByProbability, ClassDecision, Decision, InRange, settle
 from turnabout.models.forms import Layers, SmoothModel, layered_model
 from turnabout.models.original import call_failed
@@ -35,7 +35,7 @@ class ModuleJudge:
         self.decision = decision
         self.output = output
         self.title = title
-        self.noise = 1e-12 if _dtype(module) == torch.float64 else 1e-6
+        self.noise = _noise(module)
         self.alone = False
         self.encoded = True
         self.like = None
@@ -123,19 +123,21 @@ def wrap_module(
         kind = output or _find_output(module, walked, out, title)
         decision = _decide(out.shape[1], threshold, target, title)
     judge = ModuleJudge(module, schema, decision, kind, title)
+    judge.noise = max(judge.noise, _rounding(out.dtype))
     pairs = sample(schema, background, judge)
-    tolerance = 1e-6 if judge.noise < 1e-9 else 1e-4
+    tolerance = 1e-6 if judge.noise < 1e-9 else max(1e-4, judge.noise)
     noted = note_noise(judge, pairs[0][1] if pairs else None, labels_only=False)
     reasons = []
     for model in _forms(schema, judge, walked):
         try:
-            worst = disagreement(model, pairs, tolerance)
+            found = compare(model, pairs, tolerance)
         except Exception as error:  # a module that insists on its own precision
-            worst = f"in float64 it raised {type(error).__name__}"
-        if worst is None:
+            found = Agreement(f"in float64 it raised {type(error).__name__}")
+        if found.reason is None:
+            note_gap(judge, found.gap)
             model.notes += (noted,) if noted else ()
             return model
-        reasons.append(worst)
+        reasons.append(found.reason)
     return Model(schema, judge, (f"not compiled: {reasons[-1]}.", *([noted] if noted else [])))
 
 
@@ -254,12 +256,25 @@ def _cast(module: nn.Module, double: bool) -> nn.Module:
     return module.double() if double else module
 
 
+def _dtypes(module: nn.Module) -> list[torch.dtype]:
+    """Precisions of the module's parameters, in their order; float64 for a module without any."""
+    tensors = (*module.parameters(), *module.buffers())
+    return [tensor.dtype for tensor in tensors if tensor.is_floating_point()] or [torch.float64]
+
+
 def _dtype(module: nn.Module) -> torch.dtype:
-    """Precision of the module's parameters; float64 for a module without any."""
-    for tensor in (*module.parameters(), *module.buffers()):
-        if tensor.is_floating_point():
-            return tensor.dtype
-    return torch.float64
+    """Precision in which the module takes rows: that of its first parameters."""
+    return _dtypes(module)[0]
+
+
+def _noise(module: nn.Module) -> float:
+    """Rounding errors of a module of several layers: those of its coarsest parameters."""
+    return max(map(_rounding, _dtypes(module)))
+
+
+def _rounding(dtype: torch.dtype) -> float:
+    """Noise of margins computed in a precision: 1e-6 in float32, 8e-3 in float16."""
+    return {torch.float64: 1e-12, torch.float32: 1e-6}.get(dtype, 8 * torch.finfo(dtype).eps)
 
 
 def _numpy(out: Tensor) -> np.ndarray:
