@@ -303,7 +303,7 @@ def test_documents_that_are_no_set(change: dict, said: str) -> None:
         ({"cost": None}, "not a number"),
         ({"colour": 1}, "unknown entry 'colour'"),
         ({"name": ""}, "an action is named ''"),
-        ({"precondition": 5}, "cannot be read"),
+        ({"precondition": 5}, "has the condition 5"),
         ({"precondition": [5]}, "has the condition 5"),
         ({"parameters": [5]}, "has the parameter 5"),
         ({"parameters": [{"title": "x"}]}, "which cannot be read"),

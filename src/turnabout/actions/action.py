@@ -14,8 +14,9 @@ from turnabout.actions.expressions import Condition, Expression, as_expression
 from turnabout.actions.numbers import checked, plain
 from turnabout.actions.prices import Price, Priced, as_price
 from turnabout.actions.text import read_conditions, read_expression, read_price
+from turnabout.documents import shown
 from turnabout.errors import ActionError
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Json, Tensor, as_tuple
 
 Map = Callable[[Tensor, Tensor], Tensor]
 Reading = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -112,14 +113,20 @@ class Action:
     ):
         if not isinstance(name, str) or not name.strip():
             raise ActionError(f"an action is named {name!r}.", hint="every action needs a name.")
-        effects = [effect] if isinstance(effect, (Effect, Mapping)) else effect
+        effects = (effect,) if isinstance(effect, (Effect, Mapping)) else as_tuple(effect)
+        if effects is None:
+            raise ActionError(
+                f"the action '{name}' has effect={shown(effect)}.", hint="write effect=Shift(...), or a list."
+            )
+        if form is not None and not isinstance(form, FreeForm):
+            raise ActionError(f"the action '{name}' has form={shown(form)}.", hint="write Action.free(...).")
         fields: dict[str, Any] = {
             "name": name,
             "effect": tuple(read_effect(entry, name) for entry in effects),
             "cost": read_price(cost) if isinstance(cost, str) else as_price(cost),
             "precondition": _conditions(precondition, name),
             "duration": read_expression(duration) if isinstance(duration, str) else as_expression(duration),
-            "parameters": tuple(parameters),
+            "parameters": _parameters(parameters, name),
             "repeatable": repeatable,
             "label": label,
             "form": form,
@@ -161,10 +168,10 @@ class Action:
         start : (x, generator) -> (n, P), where a search may begin; between the limits of the parameters when None.
         project : (x, r) -> r, the nearest parameters at which the precondition holds, if that is easily said.
         """
-        named = tuple(parameters)
+        named = _parameters(parameters, name)
         if twice := [p.name for i, p in enumerate(named) if p.name in [q.name for q in named[:i]]]:
             raise ActionError(f"the action '{name}' has two parameters '{twice[0]}'.", hint="name them differently.")
-        touched = (footprint,) if isinstance(footprint, str) else tuple(footprint)
+        touched = (footprint,) if isinstance(footprint, str) else as_tuple(footprint)
         if not touched:
             raise ActionError(f"the free-form action '{name}' has no footprint.", hint="name the features it changes.")
         functions = {"effect": effect, "cost": cost, "precondition": precondition, "start": start, "project": project}
@@ -219,11 +226,6 @@ class Action:
             raise ActionError(
                 f"the action '{self.name}' changes '{twice[0]}' twice.", hint="join both into one effect."
             )
-        for parameter in self.parameters:
-            if not isinstance(parameter, Parameter):
-                raise ActionError(
-                    f"the action '{self.name}' has the parameter {parameter!r}.", hint='write Parameter("years").'
-                )
         if twice := [n for i, n in enumerate(self._names()) if n in self._names()[:i]]:
             raise ActionError(f"the action '{self.name}' declares '{twice[0]}' twice.", hint="once is enough.")
         used = {n for effect in self.effect if (n := self.parameter_of(effect)) is not None}
@@ -306,10 +308,22 @@ class Action:
         )
 
 
+def _parameters(given: object, action: str) -> tuple[Parameter, ...]:
+    """Parameters as a tuple; one may come without a list."""
+    listed = (given,) if isinstance(given, Parameter) else as_tuple(given)
+    hint = 'write [Parameter("years", low=1), ...].'
+    if listed is None:
+        raise ActionError(f"the action '{action}' has parameters={shown(given)}.", hint=hint)
+    if odd := [entry for entry in listed if not isinstance(entry, Parameter)]:
+        raise ActionError(f"the action '{action}' has the parameter {shown(odd[0])}.", hint=hint)
+    return listed
+
+
 def _conditions(given: Terms | Iterable[Terms], action: str) -> tuple[Condition, ...]:
     """Conditions, texts and what `between` gives, as one flat tuple."""
     out: list[Condition] = []
-    for entry in [given] if isinstance(given, (Condition, str)) else given:
+    entries = (given,) if isinstance(given, (Condition, str)) else as_tuple(given)
+    for entry in (given,) if entries is None else entries:
         if isinstance(entry, Condition):
             out.append(entry)
         elif isinstance(entry, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from turnabout.actions.review import review
 from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
 from turnabout.errors import ActionError
 from turnabout.schema import Schema
-from turnabout.typing import Json
+from turnabout.typing import Json, as_tuple
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +37,12 @@ class ActionSet:
     time_unit: str = ""
 
     def __post_init__(self) -> None:
-        given: Iterable[Action] = (self.actions,) if isinstance(self.actions, Action) else self.actions
-        object.__setattr__(self, "actions", tuple(given))
+        given = (self.actions,) if isinstance(self.actions, Action) else as_tuple(self.actions)
+        if given is None:
+            raise ActionError(
+                f"actions={shown(self.actions)} is no list of actions.", hint="write ActionSet([Action(...), ...])."
+            )
+        object.__setattr__(self, "actions", given)
         if not self.actions:
             raise ActionError("a set of actions is empty.", hint="ActionSet.draft(schema) writes a first one.")
         for action in self.actions:
@@ -94,6 +98,8 @@ class ActionSet:
 
         With it the cost of a plan is the L1 distance of its rows, as the steps are counted one by one.
         """
+        if not isinstance(schema, Schema):
+            raise ActionError(f"{shown(schema)} is not a Schema.", hint="Schema.infer(table) drafts one.")
         return cls(tuple(draft(schema)))
 
     # -- files ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ StructuralEquations.fit(people, schema, {"amount": ["status", "age"], "duration"
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -18,9 +18,10 @@ import torch
 from turnabout.actions.causal_bound import BoundEquations
 from turnabout.actions.causal_fit import estimate
 from turnabout.actions.rules.base import Rule
+from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.schema import Schema
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Json, Tensor, as_float, as_tuple
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +72,7 @@ class Equation:
             if self._number(self.noise_sd, "noise_sd") < 0:
                 raise self._wrong(f"the noise_sd {self.noise_sd!r}", "a standard deviation is not negative.")
             object.__setattr__(self, "noise_sd", self._number(self.noise_sd, "noise_sd"))
-        parents = tuple(map(str, self.parents))
+        parents = _names(self.parents)
         fits = (bool(parents) and not weights) if self.function is not None else parents in ((), tuple(weights))
         if not fits:
             raise self._wrong(
@@ -86,19 +87,16 @@ class Equation:
         return RuleError(f"the equation of '{self.target}' has {what}.", hint=hint)
 
     def _number(self, value: object, what: str) -> float:
-        try:
-            number = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            number = math.nan
+        number = as_float(value)
         if not math.isfinite(number):
-            raise self._wrong(f"the {what} {value!r}", "use finite numbers.")
+            raise self._wrong(f"the {what} {shown(value)}", "use finite numbers.")
         return number
 
     def _square(self, rows: Any) -> tuple[tuple[float, ...], ...]:
         size = 1 + len(self.coefficients)
         try:
             table = np.asarray(rows, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise self._wrong("a covariance that is no table of numbers", f"it is {size} x {size}.") from None
         if self.function is not None or table.shape != (size, size) or not np.allclose(table, table.T):
             raise self._wrong(
@@ -163,9 +161,9 @@ class StructuralEquations(Rule):
     acts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.equations, (str, Equation)) or not isinstance(self.equations, Iterable):
-            raise RuleError(f"equations={self.equations!r} is no list.", hint="write [Equation(...), ...].")
-        object.__setattr__(self, "equations", tuple(self.equations))
+        if (equations := as_tuple(self.equations)) is None:
+            raise RuleError(f"equations={shown(self.equations)} is no list.", hint="write [Equation(...), ...].")
+        object.__setattr__(self, "equations", equations)
         object.__setattr__(self, "acts", _names(self.acts))
         for equation in self.equations:
             if not isinstance(equation, Equation):
@@ -272,9 +270,9 @@ def _names(names: object) -> tuple[str, ...]:
     """Features by name; a single one may come without a list."""
     if isinstance(names, str):
         return (names,)
-    listed = tuple(names) if isinstance(names, Iterable) else (None,)
-    if not all(isinstance(name, str) for name in listed):
-        raise RuleError(f"{names!r} does not list features.", hint='write ["amount", "age"], or [] for none.')
+    listed = as_tuple(names)
+    if listed is None or not all(isinstance(name, str) for name in listed):
+        raise RuleError(f"{shown(names)} does not list features.", hint='write ["amount", "age"], or [] for none.')
     return listed
 
 

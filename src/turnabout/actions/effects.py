@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 from typing import ClassVar
 
+import numpy as np
+
 from turnabout.actions.numbers import brief, checked, plain
 from turnabout.errors import ActionError
 from turnabout.typing import Json, Level
@@ -90,7 +92,7 @@ class Set(Effect):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        to = self.to.item() if hasattr(self.to, "item") else self.to
+        to = self.to.item() if isinstance(self.to, np.generic) else self.to
         if isinstance(to, (int, float)) and not isinstance(to, bool):
             to = plain(checked(to, f"the value that '{self.feature}' is set to"))
         if not isinstance(to, (str, int, float, bool)):

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from turnabout.actions.numbers import checked, plain, show
 from turnabout.errors import ActionError
 from turnabout.typing import Level
@@ -178,7 +180,7 @@ class Condition:
     right: Expression | Level
 
     def __post_init__(self) -> None:
-        right = self.right.item() if hasattr(self.right, "item") else self.right
+        right = self.right.item() if isinstance(self.right, np.generic) else self.right
         if self.sense not in get_args(Sense):
             raise ActionError(f"a condition has the sense {self.sense!r}.", hint=f"use one of {get_args(Sense)}.")
         if isinstance(right, (int, float)) and not isinstance(right, bool):

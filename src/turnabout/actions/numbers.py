@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from numbers import Real
 
+from turnabout.documents import shown
 from turnabout.errors import ActionError
+from turnabout.typing import as_float
 
 LARGEST = 1e15  # beyond it a double no longer holds every whole number and half
 
@@ -14,10 +16,10 @@ def checked(value: object, what: str) -> float:
     """A finite number of ordinary size as a float; else an error that names what holds it."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ActionError(f"{what} is {value!r}, which is not a number.", hint="give a plain number.")
-    number = float(value)
+    number = as_float(value)
     if not math.isfinite(number) or abs(number) > LARGEST:
         raise ActionError(
-            f"{what} is {value!r}, which is not a finite number of ordinary size.",
+            f"{what} is {shown(value)}, which is not a finite number of ordinary size.",
             hint=f"use numbers between -{LARGEST:g} and {LARGEST:g}; leave a limit out where there is none.",
         )
     return number + 0.0  # no negative zero

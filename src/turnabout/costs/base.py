@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import ClassVar
 
+import numpy as np
 import torch
 
 from turnabout.documents import reads, shown
 from turnabout.errors import ProblemError
 from turnabout.schema import Schema
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Json, Tensor, as_float, as_tuple, is_number
 
 CHANGED = 1e-12  # a feature has changed when its encoded distance is larger; as Schema.changed
 
@@ -154,9 +155,9 @@ class Cost(ABC):
         return self if other == 0 else NotImplemented  # so that sum([...]) works
 
     def __mul__(self, factor: float) -> Cost:
-        if isinstance(factor, bool) or not isinstance(factor, (int, float)):
+        if isinstance(factor, bool) or not isinstance(factor, (int, float, np.number)):
             return NotImplemented
-        return Scaled(float(factor), self)
+        return Scaled(as_float(factor), self)
 
     __rmul__ = __mul__
 
@@ -200,8 +201,10 @@ class Sum(Cost):
     terms: tuple[Cost, ...]
 
     def __post_init__(self) -> None:
-        if not self.terms or not all(isinstance(term, Cost) for term in self.terms):
-            raise ProblemError(f"a sum of costs cannot be made of {self.terms!r}.", hint="give one or more costs.")
+        terms = as_tuple(self.terms)
+        if not terms or not all(isinstance(term, Cost) for term in terms):
+            raise ProblemError(f"a sum of costs cannot be made of {shown(self.terms)}.", hint="give one or more costs.")
+        object.__setattr__(self, "terms", terms)
 
     def _terms(self, ground: Ground, weights: Tensor) -> tuple[Term, ...]:
         return tuple(bound for term in self.terms for bound in term._terms(ground, weights))
@@ -218,10 +221,13 @@ class Scaled(Cost):
     cost: Cost
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.factor) and self.factor >= 0):
+        if not is_number(self.factor) or self.factor < 0:
             raise ProblemError(
-                f"a cost cannot be multiplied by {self.factor!r}.", hint="use a finite factor of 0 or more."
+                f"a cost cannot be multiplied by {shown(self.factor)}.", hint="use a finite factor of 0 or more."
             )
+        if not isinstance(self.cost, Cost):
+            raise ProblemError(f"{shown(self.cost)} is not a cost.", hint="write Scaled(0.1, L1()), or 0.1 * L1().")
+        object.__setattr__(self, "factor", float(self.factor))
 
     def _terms(self, ground: Ground, weights: Tensor) -> tuple[Term, ...]:
         return self.cost._terms(ground, self.factor * weights)
@@ -256,10 +262,7 @@ def check_weights(by_name: object, what: str) -> dict[str, float]:
         )
     out: dict[str, float] = {}
     for name, value in by_name.items():
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
+        number = as_float(value)
         if number == math.inf:
             raise ProblemError(
                 f"{what} of '{name}' is infinite.", hint="a feature that may not change is declared with moves='fixed'."

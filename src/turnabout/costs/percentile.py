@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 from turnabout.costs.base import Ground, Term, _Leaf, like
+from turnabout.documents import shown
 from turnabout.errors import ProblemError
 from turnabout.schema import Binary, Category
 from turnabout.typing import Tensor
@@ -38,8 +39,8 @@ class PercentileShift(_Leaf):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reduce not in ("sum", "max"):
-            raise ProblemError(f"PercentileShift has reduce={self.reduce!r}.", hint="use 'sum' or 'max'.")
+        if not isinstance(self.reduce, str) or self.reduce not in ("sum", "max"):
+            raise ProblemError(f"PercentileShift has reduce={shown(self.reduce)}.", hint="use 'sum' or 'max'.")
 
     def _term(self, ground: Ground, weights: Tensor) -> Term:
         return _Shift(ground, weights, ground.background(repr(self)), self.reduce)

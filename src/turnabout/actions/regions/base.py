@@ -14,9 +14,10 @@ from turnabout.actions.regions.around import Around
 from turnabout.actions.rules import BoundRule, LinearForm, Rule
 from turnabout.actions.rules.base import TOLERANCE, find_feature
 from turnabout.actions.rules.grid import Grid
+from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.schema import Binary, Category, Scalar, Schema
-from turnabout.typing import Tensor
+from turnabout.typing import Tensor, as_float
 
 SHARES = (1.0, 0.75, 0.5, 0.25)  # of a change that leaves the region once it is rounded, those tried next
 HALVINGS = 40
@@ -200,12 +201,9 @@ def _with(z: Tensor, y: Tensor, columns: list[int]) -> Tensor:
 
 def read_number(value: object, what: str, hint: str, least: float = 0.0, above: bool = False) -> float:
     """A finite number of at least (above: more than) `least`, or an error that says what it is of."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
+    number = math.nan if isinstance(value, bool) else as_float(value)
     if not math.isfinite(number) or number < least or (above and number <= least):
-        raise RuleError(f"{what} is {value!r}.", hint=hint)
+        raise RuleError(f"{what} is {shown(value)}.", hint=hint)
     return number
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from turnabout.actions.regions.around import Around
 from turnabout.actions.regions.base import BoundRegion, Region, encoded_reach, read_number, read_reach
-from turnabout.actions.rules.base import find_feature
+from turnabout.actions.rules.base import check_name, find_feature
 from turnabout.errors import RuleError
 from turnabout.schema import Binary, Scalar, Schema
 from turnabout.typing import Json, Tensor
@@ -35,6 +35,7 @@ class Box(Region):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reach", read_reach(self.reach, "Box"))
+        object.__setattr__(self, "name", check_name(self.name, "Box"))
 
     @classmethod
     def measured(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
-from turnabout.actions.rules.base import TOLERANCE, BoundRule, Rule, find_feature
+from turnabout.actions.rules.base import TOLERANCE, BoundRule, Rule, check_feature, find_feature
+from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.schema import Schema
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Json, Tensor, as_tuple, is_whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,15 +31,16 @@ class AtMost(Rule):
     features: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 0:
-            raise RuleError(f"AtMost has k={self.k!r}.", hint="use a whole number of changes, 0 or more.")
+        if not is_whole(self.k, 0):
+            raise RuleError(f"AtMost has k={shown(self.k)}.", hint="use a whole number of changes, 0 or more.")
+        object.__setattr__(self, "k", int(self.k))
         if self.features is None:
             return
-        if isinstance(self.features, str) or not isinstance(self.features, Iterable) or not tuple(self.features):
-            raise RuleError(f"AtMost has features={self.features!r}.", hint="give a list of names, or None for all.")
-        object.__setattr__(self, "features", tuple(dict.fromkeys(self.features)))
-        if odd := [name for name in self.features if not isinstance(name, str)]:
-            raise RuleError(f"AtMost names the feature {odd[0]!r}.", hint="features are named by texts.")
+        if not (names := as_tuple(self.features)):
+            raise RuleError(
+                f"AtMost has features={shown(self.features)}.", hint="give a list of names, or None for all."
+            )
+        object.__setattr__(self, "features", tuple(dict.fromkeys(check_feature(name, "AtMost") for name in names)))
 
     def bind(self, schema: Schema) -> BoundAtMost:
         names = schema.names if self.features is None else self.features

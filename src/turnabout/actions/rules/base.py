@@ -103,6 +103,8 @@ class Waivable(Rule):
 
 def to_dict(rule: Rule) -> Json:
     """A rule as plain values, for YAML and JSON."""
+    if not isinstance(rule, Rule):
+        raise RuleError(f"{shown(rule)} is not a rule.", hint="pass a rule, such as AtMost(3).")
     return rule.to_dict()
 
 
@@ -228,6 +230,20 @@ class BoundRule(ABC):
     @abstractmethod
     def _snap(self, x: Tensor, x_new: Tensor) -> Tensor:
         """Repair legal rows (m, d) that break the rule, to legal rows; where that is impossible, leave them."""
+
+
+def check_feature(name: object, where: str) -> str:
+    """A feature's name as a plain text, or an error that says where it was to stand."""
+    if not isinstance(name, str) or not name:
+        raise RuleError(f"{where} names the feature {shown(name)}.", hint="features are named by texts.")
+    return str(name)
+
+
+def check_name(name: object, kind: str) -> str | None:
+    """How a rule is called in reports; None for its own sentence."""
+    if name is not None and not (isinstance(name, str) and name):
+        raise RuleError(f"{kind} has name={shown(name)}.", hint="give a text, or leave it out.")
+    return None if name is None else str(name)
 
 
 def find_feature(schema: Schema, name: str, rule: str) -> tuple[int, Feature]:

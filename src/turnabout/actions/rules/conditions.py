@@ -7,14 +7,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 
-from turnabout.actions.rules.base import TOLERANCE, find_feature
+from turnabout.actions.rules.base import TOLERANCE, check_feature, find_feature
 from turnabout.actions.rules.grid import Grid
 from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.schema import Category, Number, Scalar, Schema
-from turnabout.typing import Json, Level, Tensor
+from turnabout.typing import Json, Level, Tensor, as_float
 
 Kind = Literal["rises", "falls", "changes", "is"]
 
@@ -25,6 +26,9 @@ class Condition(ABC):
 
     kind: ClassVar[Kind]
     feature: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "feature", check_feature(self.feature, type(self).__name__))
 
     def bind(self, schema: Schema, rule: str) -> BoundCondition:
         """The statement over encoded people; refuses features it cannot speak of."""
@@ -46,11 +50,14 @@ class _Moves(Condition):
     by: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.by is None:
             return
-        if isinstance(self.by, bool) or not isinstance(self.by, (int, float)) or not (0 < self.by < math.inf):
+        by = self.by.item() if isinstance(self.by, np.number) else self.by
+        object.__setattr__(self, "by", by)
+        if isinstance(by, bool) or not isinstance(by, (int, float)) or not (0 < as_float(by) < math.inf):
             raise RuleError(
-                f"{type(self).__name__}('{self.feature}') has by={self.by!r}.",
+                f"{type(self).__name__}('{self.feature}') has by={shown(self.by)}.",
                 hint="use a positive number of units, or leave it out for any change.",
             )
 
@@ -100,6 +107,15 @@ class Is(Condition):
 
     kind: ClassVar[Kind] = "is"
     level: Level = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        level = self.level.item() if isinstance(self.level, np.generic) else self.level
+        if not isinstance(level, (str, int, float)):
+            raise RuleError(
+                f"Is('{self.feature}') asks for the level {shown(level)}.", hint="give a text, a number or a boolean."
+            )
+        object.__setattr__(self, "level", level)
 
     def _bind(self, schema: Schema, f: int, rule: str) -> BoundCondition:
         feature = schema.features[f]

@@ -9,11 +9,12 @@ from typing import ClassVar, Literal
 
 import torch
 
-from turnabout.actions.rules.base import TOLERANCE, BoundRule, LinearForm, Rule, find_feature
+from turnabout.actions.rules.base import TOLERANCE, BoundRule, LinearForm, Rule, check_feature, check_name, find_feature
 from turnabout.actions.rules.grid import Grid
+from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.schema import Category, Number, Scalar, Schema
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Json, Tensor, as_float
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,14 +46,17 @@ class Linear(Rule):
             raise RuleError(
                 "a Linear rule has no coefficients.", hint='write Linear({"debt": 1.0, "rent": 12.0}, "<=", 0).'
             )
+        if not isinstance(self.sense, str) or self.sense not in ("<=", ">="):
+            raise RuleError(f"a Linear rule has the sense {shown(self.sense)}.", hint="use '<=' or '>='.")
+        object.__setattr__(self, "name", check_name(self.name, "a Linear rule"))
+        for key in self.coefficients:
+            check_feature(key, "a Linear rule")
         object.__setattr__(
             self, "coefficients", {str(k): _finite(v, f"coefficient of '{k}'") for k, v in self.coefficients.items()}
         )
         object.__setattr__(self, "bound", _finite(self.bound, "bound"))
         if not any(self.coefficients.values()):
             raise RuleError(f"all coefficients of the rule '{self}' are zero.", hint="give at least one that is not.")
-        if self.sense not in ("<=", ">="):
-            raise RuleError(f"a Linear rule has the sense {self.sense!r}.", hint="use '<=' or '>='.")
 
     def bind(self, schema: Schema) -> BoundLinear:
         return BoundLinear(schema, self.coefficients, self.sense, self.bound, str(self))
@@ -92,6 +96,8 @@ class Ordered(Rule):
     upper: str
 
     def __post_init__(self) -> None:
+        for side in ("lower", "upper"):
+            object.__setattr__(self, side, check_feature(getattr(self, side), "Ordered"))
         if self.lower == self.upper:
             raise RuleError(f"Ordered compares '{self.lower}' with itself.", hint="name two features.")
 
@@ -230,16 +236,8 @@ def project(z: Tensor, lo: Tensor, hi: Tensor, a: Tensor, b: Tensor | float) -> 
 
 def _address(schema: Schema, key: str, rule: str) -> tuple[int, int, float, float]:
     """Feature, encoded column, and units at position 0 and per position of a coefficient's key."""
-    if key not in schema.names and "=" in key:
-        for f, feature in enumerate(schema.features):
-            if isinstance(feature, Category) and key.startswith(f"{feature.name}="):
-                if key not in feature.value_columns:
-                    raise RuleError(
-                        f"the rule '{rule}' names the level '{key.removeprefix(feature.name + '=')}', which is not one "
-                        f"of the levels {list(feature.levels)} of '{feature.name}'.",
-                        hint="levels are written as in the schema.",
-                    )
-                return f, schema.slices[f].start + feature.value_columns.index(key), 0.0, 1.0
+    if key not in schema.names and (place := _find_level(schema, key, rule)) is not None:
+        return *place, 0.0, 1.0
     f, feature = find_feature(schema, key, rule)
     if not isinstance(feature, Scalar):
         raise RuleError(
@@ -249,11 +247,30 @@ def _address(schema: Schema, key: str, rule: str) -> tuple[int, int, float, floa
     return f, schema.slices[f].start, feature.bottom, feature.span
 
 
+def _find_level(schema: Schema, key: str, rule: str) -> tuple[int, int] | None:
+    """Feature and encoded column of "housing=own"; None where no category is meant."""
+    of = [f for f in schema.features if isinstance(f, Category) and key.startswith(f"{f.name}=")]
+    hits = [feature for feature in of if key in feature.value_columns]
+    if len(hits) > 1:
+        raise RuleError(
+            f"the rule '{rule}' says '{key}', which is a level of '{hits[0].name}' and one of '{hits[1].name}'.",
+            hint="rename one of the columns.",
+        )
+    if not of:
+        return None
+    if not hits:
+        feature = max(of, key=lambda f: len(f.name))
+        raise RuleError(
+            f"the rule '{rule}' names the level '{key.removeprefix(feature.name + '=')}', which is not one "
+            f"of the levels {list(feature.levels)} of '{feature.name}'.",
+            hint="levels are written as in the schema.",
+        )
+    f = schema.index(hits[0].name)
+    return f, schema.slices[f].start + hits[0].value_columns.index(key)
+
+
 def _finite(value: object, what: str) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
+    number = as_float(value)
     if not math.isfinite(number):
-        raise RuleError(f"the {what} of a Linear rule is {value!r}.", hint="use finite numbers.")
+        raise RuleError(f"the {what} of a Linear rule is {shown(value)}.", hint="use finite numbers.")
     return number
