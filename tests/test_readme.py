@@ -60,7 +60,15 @@ def test_your_own_model_and_csv(tmp_path, monkeypatch):
     assert (answer.options.sex.to_numpy() == own.sex.to_numpy()).all()
 
 
+def first_column(heading: str) -> list[str]:
+    """What the first column of a table in code type holds, in the section under a heading."""
+    section = README.read_text(encoding="utf-8").split(heading, 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
 def test_every_method_stands_in_the_table():
-    text = README.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
-    assert rows == [cls.__name__ for cls in ta.methods.ALL]
+    assert first_column("## Methods") == [cls.__name__ for cls in ta.methods.ALL]
+
+
+def test_every_status_stands_in_the_table():
+    assert first_column("# turnabout") == [status.value for status in ta.Status]
