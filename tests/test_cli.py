@@ -11,9 +11,10 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import turnabout as ta
@@ -358,3 +359,26 @@ def test_review_lists_what_is_wrong(desk):
 def test_domains_are_listed():
     done = turnabout("domains")
     assert done.returncode == 0 and "german" in done.stdout and "fanniemae" in done.stdout
+
+
+def test_consent_to_unseen_levels(tmp_path):
+    schema = ta.Schema((ta.Category("job", ("none", "full", "own")), ta.Number("income", low=0, high=100, step=1)))
+    table = pd.DataFrame({"job": ["none", "full"] * 20, "income": np.arange(40)})
+    columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["job"]), remainder="passthrough")
+    fitted = make_pipeline(columns, LogisticRegression()).fit(table, np.where(table["income"] > 20, "grant", "deny"))
+    fitted[-1].coef_, fitted[-1].intercept_ = np.array([[-3.0, -3.0, 0.01]]), np.array([1.0])
+    joblib.dump(fitted, tmp_path / "model.joblib")
+    schema.save(tmp_path / "schema.yaml")
+    table.to_csv(tmp_path / "people.csv", index=False)
+    given = (
+        "find",
+        tmp_path / "people.csv",
+        "--model",
+        tmp_path / "model.joblib",
+        "--schema",
+        tmp_path / "schema.yaml",
+    )
+    for more, status in (((), "IMPOSSIBLE"), (("--unseen-levels", "allow"), "FOUND")):
+        done = turnabout(*given, "--target", "grant", *more)
+        assert done.returncode == 0, done.stderr
+        assert set(ta.Recourse.from_json(done.stdout).status) == {ta.Status(status)}

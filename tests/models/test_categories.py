@@ -105,6 +105,17 @@ def test_a_booster_in_a_pipeline_is_recoded_too():
     check_promises(model, table, answer)
 
 
+def test_a_booster_inside_another_estimator_is_handed_categories():
+    from sklearn.calibration import CalibratedClassifierCV
+
+    table, yes = town()
+    model = CalibratedClassifierCV(xgboost.XGBClassifier(n_estimators=4, enable_categorical=True, n_jobs=1), cv=2)
+    model.fit(table, yes)
+    plain = table.astype({"city": object})
+    check_promises(model, table, ta.find(model, plain, schema=schema_of(), background=plain, target=1))
+    check_promises(model, table, ta.find(model, plain, schema=schema_of(), target=1))
+
+
 def test_categories_that_cannot_be_known_are_refused():
     levels = ["北京", "東京", "大阪", "京都"]  # of one length, and mostly cut off
     table, yes = town(levels)

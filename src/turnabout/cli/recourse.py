@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from turnabout.core.landing import Eta, Landing
 
 Format = Literal["json", "csv", "table"]
+UnseenLevels = Literal["avoid", "allow"]
 DRAFTED = (
     "the schema was drafted from the table, so that every column may move freely, which is rarely true; "
     "`turnabout schema infer` writes one to edit."
@@ -75,6 +76,9 @@ def find(
     query_limit: Annotated[
         int | None, typer.Option(help="Rows of the model that may be asked for each person.", min=1)
     ] = None,
+    unseen_levels: Annotated[
+        UnseenLevels, typer.Option(help="Whether plans may move to levels that training did not have.")
+    ] = "avoid",
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
     format: Annotated[Format, typer.Option(help="What to write to stdout.")] = "json",
 ) -> None:
@@ -120,6 +124,7 @@ def find(
             seed=seed,
             time_limit=time_limit,
             query_limit=query_limit,
+            unseen_levels=None if unseen_levels == "avoid" else unseen_levels,
             progress=progress,
             landing=where,
         )

@@ -66,12 +66,12 @@ def training_types(
         return given | _lightgbm_types(estimator.booster_, schema, names, given), False
     if library == "xgboost":
         return given | _xgboost_types(estimator.get_booster(), schema, names, background), True
-    held = _held_types(estimator, schema, background, given) if given else {}
+    held = _held_types(estimator, schema, names, background)
     return given | held, bool(held)
 
 
-def _held_types(estimator: Any, schema: Schema, background: Any, given: Types) -> Types:
-    """The background's categoricals as the XGBoost boosters that an estimator holds were trained on them."""
+def _held_types(estimator: Any, schema: Schema, names: tuple[str, ...], background: pd.DataFrame | None) -> Types:
+    """Columns that the XGBoost boosters inside an estimator were trained on as categoricals, under their own names."""
     out: Types = {}
     for part in fitted_parts(estimator):
         if not (hasattr(part, "get_booster") and getattr(part, "__sklearn_is_fitted__", lambda: True)()):
@@ -80,8 +80,10 @@ def _held_types(estimator: Any, schema: Schema, background: Any, given: Types) -
         kept = kept_categories(booster) if "c" in (booster.feature_types or []) else {}
         for i, own in kept.items():
             name = (booster.feature_names or [])[i]
-            if name in given and (own.names is None or set(own.names) & set(given[name].categories)):
-                out[name] = _kept_type(name, own, schema, background[name])
+            levels = getattr(schema[name], "levels", ()) if name in names else ()
+            if levels and (own.names is None or set(own.names) & set(levels)):  # else a step before it renames them
+                column = None if background is None or name not in background.columns else background[name]
+                out[name] = _kept_type(name, own, schema, column)
     return out
 
 
