@@ -389,7 +389,7 @@ def test_the_query_limit_is_kept(table, schema, method, limit):
     asked.clear()
     answer = fitted.find(people, query_limit=limit)
     refused = int((bank(people) < 0.5).sum())
-    assert sum(asked) <= limit * refused + 4 * len(people)
+    assert sum(asked) <= limit * refused + 2 * len(people)
     unfinished = answer.status[answer.status == ta.Status.UNFINISHED].index
     assert answer.why.reason[unfinished].str.contains("query limit").all()
     assert (bank(answer.options[list(schema.names)]) >= 0.5).all()

@@ -43,7 +43,7 @@ class Ended:
         if failed := run.failed - before.failed:
             rows = run.asked - before.asked
             return cls(asked, Status.FAILED, f"the model failed on {failed} of {rows} rows asked: {run.failure}")
-        if run.late:
+        if run.late or run.cut:
             late = "the time limit passed before an accepted row was found; allow more time."
             return cls(asked, Status.UNFINISHED, late)
         if run.skipped > before.skipped:

@@ -44,17 +44,18 @@ class Intake:
     margin: np.ndarray  # (m,) of the original; NaN where it gave none
     odd: np.ndarray  # (m, F) cells, fixed or missing, that the model sees otherwise than x tells
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self, late: bool = False) -> Iterator[Group]:
         """The refused, in a canonical order: results may depend on a row's place in a batch, answers must not.
 
         People of whom x tells all are one group. The others are first searched like these, if at least their own row
         has the margin that x says. Those who have no option by then are searched with a decision maker who is asked
-        about just their cells: the groups are to be searched one by one, as they come.
+        about just their cells: the groups are to be searched one by one, as they come. Nobody is asked about when it is
+        too late for a search.
         """
         refused = np.flatnonzero(self.margin < 0)
         refused = refused[np.lexsort(self.x[refused].cpu().numpy().T)]
         odd = refused[self.odd[refused].any(1)]
-        if len(odd):
+        if len(odd) and not late:
             fast = self.problem.ask(self.x[odd])[0].cpu().numpy()
             same = np.abs(fast - self.margin[odd]) <= AGREE * (1 + np.abs(self.margin[odd])) + self.problem.model.noise
             plain = ~np.isin(refused, odd)

@@ -98,6 +98,7 @@ class _Search:
 
     def by_rungs(self, refused: np.ndarray, targets: np.ndarray, margin: np.ndarray) -> None:
         """One search for each rung of a ladder of margins, for those whom no lower rung brought high enough."""
+        unfinished = ""
         for rung in self._rungs(margin):
             if not len(refused) or self.run.late:
                 break
@@ -110,12 +111,13 @@ class _Search:
             kept = _numbered(part, high)
             self.parts.append(_asked_by(self.problem, _of_people(kept, there), self.landing.words))
             self._tell(int(there.sum()))
+            unfinished = unfinished or _unfinished(part)
             refused, targets = refused[~there], targets[~there]
             if not len(options):  # nobody can go this far, so nobody can go further
                 break
         reason = f"no option was found that lands where asked: {self.landing.words}."
-        if self.run.late:
-            self._give_up(refused, Status.UNFINISHED, LATE)
+        if self.run.late or unfinished:
+            self._give_up(refused, Status.UNFINISHED, unfinished or LATE)
         else:
             self._give_up(refused, Status.NOT_FOUND, reason)
 
@@ -127,8 +129,8 @@ class _Search:
         return np.concatenate([np.linspace(0.0, top, RUNGS), top * np.array(BEYOND)])
 
     def _find(self, demanding: Model, rows: np.ndarray) -> Recourse:
-        left = None if self.run.time_limit is None else max(1e-3, self.run.time_limit - self.run.seconds)
         worker = self.method.clone().fit(self.problem.decided_by(demanding), self.method.device_)
+        left = None if self.run.time_limit is None else max(1e-3, self.run.left)
         return worker.find(
             self.people.iloc[rows],
             options=self.run.options,
@@ -155,6 +157,12 @@ def _check(problem: Problem, landing: Landing) -> None:
         )
     if (asked := landing.asked) is not None and asked.schema != problem.schema:
         raise MethodError("eta was wrapped with another schema.", hint="wrap it with the problem's schema.")
+
+
+def _unfinished(part: Recourse) -> str:
+    """Why a search did not end for somebody; empty where it ended for all."""
+    short = part.status.index[[status is Status.UNFINISHED for status in part.status]]
+    return str(part.why["reason"][short[0]]) if len(short) else ""
 
 
 def _numbered(part: Recourse, keep: np.ndarray) -> Recourse:

@@ -25,6 +25,7 @@ from turnabout.errors import MethodError, ModelError, TurnaboutError
 from turnabout.schema import as_frame
 from turnabout.typing import Progress, Tensor, is_number, is_whole
 
+SEARCH = 0.65  # share of the time left that a search may take; the rest is for verifying what it found
 PROBE = 64  # people asked twice, to catch a model whose answers change between calls
 
 
@@ -113,17 +114,22 @@ class Method(ABC):
         """x (n, d), all refused -> proposals (n, k, d). Stops early when `self.run.expired`."""
 
     def ask(self, x: Tensor) -> Tensor:
-        """(..., d) -> (...): margins without gradients, counted; -inf for rows that may not be asked any more."""
-        rows, run = x[..., 0].numel(), self.run
-        granted = rows if self.problem_.model.compiled else run.spend(rows)
-        run.asked += granted
-        margin, unanswered = self.problem_.ask(x.reshape(-1, x.shape[-1])[:granted])
-        if unanswered.rows:
-            run.failed, run.failure = run.failed + len(unanswered), unanswered.last.message
-            if granted > 1:
-                unanswered.check(margin)
-        if granted < rows:
-            margin = torch.cat([margin, margin.new_full((rows - granted,), -torch.inf)])
+        """(..., d) -> (...): margins without gradients, counted; -inf for rows that may not be asked any more.
+
+        Under a time limit rows are asked in shorter calls, and none when the stage at hand is over.
+        """
+        flat, run, compiled = x.reshape(-1, x.shape[-1]), self.run, self.problem_.model.compiled
+        granted = len(flat) if compiled else run.spend(len(flat))
+        margin = flat.new_full((len(flat),), -torch.inf)
+        done = 0
+        for part in run.calls(granted, "compiled" if compiled else "original"):
+            margin[part], unanswered = self.problem_.ask(flat[part])
+            done = part.stop
+            if unanswered.rows:
+                run.failed, run.failure = run.failed + len(unanswered), unanswered.last.message
+                if granted > 1:
+                    unanswered.check(margin)
+        run.asked, run.skipped = run.asked + done, run.skipped + granted - done
         return margin.reshape(x.shape[:-1])
 
     # -- the people -------------------------------------------------------------------------------------------
@@ -146,7 +152,8 @@ class Method(ABC):
         people : a table with the schema's columns, in any order.
         options : how many different options to look for, at most, for each person.
         seed : same seed, same answer.
-        time_limit : seconds after which the search returns what it has.
+        time_limit : seconds after which `find` returns what it has. It may take half as long again, and one call of the
+            model; whoever was not searched to the end by then, and has no verified option, is UNFINISHED.
         progress : called with (people done, people in all) after each chunk; True for a bar on stderr.
         landing : where new rows must land, beyond bare acceptance: `turnabout.landing.Probability(0.7)`, for which 0.7
             may be written, and others.
@@ -161,13 +168,14 @@ class Method(ABC):
         if landing is not None:
             return find_landing(self, given, landing, run, progress)
         intake = take_in(problem, given, self.device_)
+        run.note_call(len(given), run.seconds)
         problem.schema.warn_outside(intake.x)
-        self._probe(intake)
+        self._probe(intake, run)
         done = len(given) - int((intake.margin < 0).sum())
         if progress is not None:
             progress(done, len(given))
-        for group in intake.groups():
-            worker = self._for(group.problem)
+        for group in intake.groups(run.late):
+            worker = self if run.late else self._for(group.problem)
             complete = group.complete and worker.problem_.model is group.problem.model
             for start in range(0, len(group.rows), self.chunk):
                 rows = group.rows[start : start + self.chunk]
@@ -203,11 +211,12 @@ class Method(ABC):
         worker.run, before = run, copy.copy(run)
         run.allow(len(rows))
         try:
-            proposal = worker._search(x)
+            with run.within(SEARCH):
+                proposal = worker._search(x)
             if proposal.plans is not None:
-                settled = settle_plans(problem, table, x, proposal, run.options, self.ranked, worker.ask)
+                settled = settle_plans(problem, table, x, proposal, self.ranked, worker.ask, run)
             else:
-                settled = settle(problem, table, x, proposal, run.options, self.ranked, worker.ask, lambda: run.expired)
+                settled = settle(problem, table, x, proposal, self.ranked, worker.ask, run)
         except ModelError as error:
             self._give_up(intake, rows, run, complete, error)
             return
@@ -257,10 +266,13 @@ class Method(ABC):
             )
         return self.problem_
 
-    def _probe(self, intake: Intake) -> None:
+    def _probe(self, intake: Intake, run: Run) -> None:
         """Ask some people again: a model that changes its mind cannot be promised anything of."""
-        few = intake.table.iloc[:PROBE]
+        if run.late:
+            return
+        few, began = intake.table.iloc[:PROBE], run.seconds
         again, _ = self.problem_.ask_original(few)
+        run.note_call(len(few), run.seconds - began)
         first = intake.margin[: len(few)]
         apart = (
             ~np.isclose(first, again, rtol=1e-4, atol=max(1e-6, self.problem_.model.noise))

@@ -8,13 +8,16 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.core.polish import Ask, Stop, polish
+from turnabout.core.polish import Ask, polish
 from turnabout.core.problem import Problem
 from turnabout.core.result import Proposal
+from turnabout.core.run import Run
 from turnabout.core.verify import GUARD, clearance, verify
 from turnabout.errors import MethodError
 from turnabout.typing import Tensor
 
+SNAP, POLISH = 0.6, 0.8  # shares of the time left for each stage; the rest is for verifying
+SCREEN, VERIFY = 0.1, 0.2  # shares of the time limit by which these may outlast it: else a late search was for nothing
 PUSHES = (1.05, 1.2, 1.5, 2.0, 3.0)  # how far beyond a proposal to look when rounding lost the decision
 AIMS = (GUARD, 1e-6, 1e-4, 1e-2)  # margins to keep while polishing; a larger one only if the judge disagreed
 
@@ -48,38 +51,41 @@ def settle(
     people: pd.DataFrame,
     x: Tensor,
     proposal: Proposal,
-    options: int,
     ranked: bool,
     ask: Ask,
-    stop: Stop,
+    run: Run,
 ) -> Settled:
-    """people (n rows), x (n, d), proposals of (n, k, d) -> at most `options` verified rows each.
+    """people (n rows), x (n, d), proposals of (n, k, d) -> at most `run.options` verified rows each.
 
-    With `ranked` the cheapest come first; otherwise the order of the proposals is kept.
+    With `ranked` the cheapest come first; otherwise the order of the proposals is kept. Short of time less is done to
+    the proposals, and those that could not be verified are left out.
     """
     settled = Settled(torch.full((len(x),), -torch.inf, dtype=x.dtype, device=x.device), x.clone())
-    candidates = _good_candidates(problem, x, proposal, ask, settled)
-    candidates = _push(problem, x, candidates, ask, settled)
+    options = run.options
+    owner, rows = _snapped(problem, x, proposal, ask, run)
+    with run.grace(SCREEN):
+        candidates = _push(problem, x, _screen(problem, x, owner, rows, ask, settled), ask, settled)
     # some may turn out the same once polished: keep spares
     candidates = _shortlist(problem, x, candidates, options if proposal.minimal else 2 * options, ranked)
     left = torch.full((len(x),), options, dtype=torch.long, device=x.device)
     if proposal.minimal:
-        failed = _judge(problem, people, x, candidates, left, ranked, settled, last=False)
+        failed = _judge(problem, people, x, candidates, left, ranked, settled, run, last=False)
         candidates = candidates.take((failed[candidates.owner] & (left[candidates.owner] > 0)).nonzero().squeeze(1))
     aims = [clearance(problem), *(aim for aim in AIMS if aim > clearance(problem))]
     for aim in aims:
-        if not len(candidates.owner):
+        if not len(candidates.owner) or (run.late and aim > aims[0]):
             break
         # rows that do not clear the aim themselves cannot be walked back under it, but may still be judged
-        walked = candidates.x_new.clone()
-        able = ask(walked) >= aim
-        owner = candidates.owner
-        walked[able] = polish(problem, ask, x[owner[able]], walked[able], aim, stop) + 0.0  # no negative zeros
-        failed = _judge(problem, people, x, Candidates(owner, walked), left, ranked, settled, last=aim == aims[-1])
+        walked, owner = candidates.x_new.clone(), candidates.owner
+        with run.within(POLISH):
+            able = ask(walked) >= aim
+            walked[able] = polish(problem, ask, x[owner[able]], walked[able], aim, lambda: run.expired) + 0.0  # no -0.0
+        last = aim == aims[-1]
+        failed = _judge(problem, people, x, Candidates(owner, walked), left, ranked, settled, run, last)
         again = failed[candidates.owner] & (left[candidates.owner] > 0)
         candidates = candidates.take(again.nonzero().squeeze(1))
     if problem.model.alone and len(candidates.owner):  # what was walked back was refused alone: show what was not
-        _judge(problem, people, x, candidates, left, ranked, settled, last=True)
+        _judge(problem, people, x, candidates, left, ranked, settled, run, last=True)
     return settled
 
 
@@ -103,7 +109,8 @@ def _screen(problem: Problem, x: Tensor, owner: Tensor, x_new: Tensor, ask: Ask,
     return Candidates(owner[keep], x_new[keep])
 
 
-def _good_candidates(problem: Problem, x: Tensor, proposal: Proposal, ask: Ask, settled: Settled) -> Candidates:
+def _snapped(problem: Problem, x: Tensor, proposal: Proposal, ask: Ask, run: Run) -> tuple[Tensor, Tensor]:
+    """Proposals on legal values, rules kept where they can be: owners (c,) and rows (c, d), as many as time allows."""
     proposals = proposal.x_new.to(x.dtype)
     if proposals.dim() != 3 or proposals.shape[::2] != x.shape:
         raise MethodError(
@@ -111,20 +118,28 @@ def _good_candidates(problem: Problem, x: Tensor, proposal: Proposal, ask: Ask, 
             hint=f"return Proposal(x_new) with x_new of shape ({len(x)}, k, {x.shape[1]}).",
         )
     owner, slot = torch.isfinite(proposals).all(-1).nonzero(as_tuple=True)
-    proposed, own = proposals[owner, slot], x[owner]
-    if proposal.minimal:
-        return _screen(problem, x, owner, problem.snap(own, proposed), ask, settled)
-    near = _mend(problem, own, problem.snap(own, proposed), ask)
-    out = _mend(problem, own, problem.snap(own, proposed, outward=True), ask)
-    return _screen(problem, x, torch.cat([owner, owner]), torch.cat([near, out]), ask, settled)
+    if run.time_limit is not None:  # everyone's first proposal first
+        first = slot.argsort(stable=True)
+        owner, slot = owner[first], slot[first]
+    near, out = [proposals[:0, 0]], [proposals[:0, 0]]
+    with run.within(SNAP):
+        for part in run.parts(len(owner), max(1, len(owner)), "settle"):
+            own, proposed = x[owner[part]], proposals[owner[part], slot[part]]
+            near.append(problem.snap(own, proposed))
+            if not proposal.minimal:
+                near[-1] = _mend(problem, own, near[-1], ask, run)
+                out.append(_mend(problem, own, problem.snap(own, proposed, outward=True), ask, run))
+    rows = torch.cat([*near, *out])
+    owner = owner[: sum(map(len, near))]
+    return owner if proposal.minimal else torch.cat([owner, owner]), rows
 
 
-def _mend(problem: Problem, x: Tensor, x_new: Tensor, ask: Ask) -> Tensor:
+def _mend(problem: Problem, x: Tensor, x_new: Tensor, ask: Ask, run: Run) -> Tensor:
     """Where rules are broken, put back one change at a time: the one that mends most, then keeps most margin."""
     feature_of = problem.schema.feature_of.to(x.device)
     x_new = x_new.clone()
     rows = (problem.violation(x, x_new) > 0).nonzero().squeeze(1)
-    while len(rows):
+    while len(rows) and not run.over:
         changed = problem.schema.changed(x[rows], x_new[rows])
         owner, feature = changed.nonzero(as_tuple=True)
         if not len(owner):
@@ -193,6 +208,7 @@ def _judge(
     left: Tensor,
     ranked: bool,
     settled: Settled,
+    run: Run,
     last: bool,
 ) -> Tensor:
     """Verify the best few of each person, then the rest of those still short. Returns (n,) who had a failure.
@@ -213,16 +229,34 @@ def _judge(
         turn, remaining = remaining.take(now.nonzero().squeeze(1)), remaining.take((~now).nonzero().squeeze(1))
         if not len(turn.owner):
             break
-        index = turn.owner.cpu().numpy()
-        verdict = verify(problem, people.iloc[index], x[turn.owner], turn.x_new)
-        good = torch.as_tensor(verdict.good, device=x.device)
-        failed[turn.owner[~good]] = True
-        left -= torch.bincount(turn.owner[good], minlength=len(x))
-        settled.rows.append(
-            verdict.rows[verdict.good].assign(cost=verdict.cost[verdict.good], margin=verdict.margin[verdict.good])
-        )
-        settled.owner.append(index[verdict.good])
-        settled.x_new.append(turn.x_new[good])
+        granted = run.spend(len(turn.owner), verifying=True)
+        with run.grace(VERIFY):
+            for part in run.verifying(granted, problem.model.alone):
+                _enter(problem, people, x, Candidates(turn.owner[part], turn.x_new[part]), left, failed, settled)
+            if run.over or granted < len(turn.owner):
+                break
         if not last:
             remaining = remaining.take((~failed[remaining.owner]).nonzero().squeeze(1))
     return failed
+
+
+def _enter(
+    problem: Problem,
+    people: pd.DataFrame,
+    x: Tensor,
+    turn: Candidates,
+    left: Tensor,
+    failed: Tensor,
+    settled: Settled,
+) -> None:
+    """Verify some rows: enter those that are good, note in `left` and `failed` whose are and whose are not."""
+    index = turn.owner.cpu().numpy()
+    verdict = verify(problem, people.iloc[index], x[turn.owner], turn.x_new)
+    good = torch.as_tensor(verdict.good, device=x.device)
+    failed[turn.owner[~good]] = True
+    left -= torch.bincount(turn.owner[good], minlength=len(x))
+    settled.rows.append(
+        verdict.rows[verdict.good].assign(cost=verdict.cost[verdict.good], margin=verdict.margin[verdict.good])
+    )
+    settled.owner.append(index[verdict.good])
+    settled.x_new.append(turn.x_new[good])

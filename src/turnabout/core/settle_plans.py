@@ -15,7 +15,8 @@ from turnabout.core.plan import Plans, Replay, replay
 from turnabout.core.polish import Ask
 from turnabout.core.problem import Problem
 from turnabout.core.result import PLANS, STEPS, Proposal
-from turnabout.core.settle import Settled, note_best, repeats
+from turnabout.core.run import Run
+from turnabout.core.settle import SCREEN, VERIFY, Settled, note_best, repeats
 from turnabout.core.verify import clearance, verify
 from turnabout.errors import MethodError
 from turnabout.typing import Tensor
@@ -43,14 +44,15 @@ def settle_plans(
     people: pd.DataFrame,
     x: Tensor,
     proposal: Proposal,
-    options: int,
     ranked: bool,
     ask: Ask,
+    run: Run,
 ) -> Settled:
-    """people (n rows), x (n, d), plans of (n, k, T) -> at most `options` verified plans each.
+    """people (n rows), x (n, d), plans of (n, k, T) -> at most `run.options` verified plans each.
 
     Nothing is mended or walked back: a plan is shown as it was proposed and printed, or not at all. With `ranked` the
-    cheapest come first; two plans that end at the same row by the same actions are the same option.
+    cheapest come first; two plans that end at the same row by the same actions are the same option. Short of time,
+    plans that could not be verified are left out.
     """
     plans = proposal.plans
     assert plans is not None
@@ -61,18 +63,22 @@ def settle_plans(
     plans.check(len(x), problem.actions)
     plans.words, plans.r = plans.words.to(x.device), plans.r.to(x.device)
     settled = Settled(torch.full((len(x),), -torch.inf, dtype=x.dtype, device=x.device), x.clone())
-    queue = _line_up(_screen(problem, x, plans, ask, settled), plans.words, ranked)
-    _judge(problem, people, x, plans, queue, options, settled)
+    with run.grace(SCREEN):
+        seen = _screen(problem, x, plans, ask, settled, run)
+    _judge(problem, people, x, plans, _line_up(seen, plans.words, ranked), settled, run)
     _bound(plans, settled)
     return settled
 
 
-def _screen(problem: Problem, x: Tensor, plans: Plans, ask: Ask, settled: Settled) -> _Queue:
+def _screen(problem: Problem, x: Tensor, plans: Plans, ask: Ask, settled: Settled, run: Run) -> _Queue:
     """Keep what may be done and what the fast model accepts; remember the best of the rest."""
     owner, slot = (plans.words >= 0).any(-1).nonzero(as_tuple=True)
+    if run.time_limit is not None:  # everyone's first plan first
+        first = slot.argsort(stable=True)
+        owner, slot = owner[first], slot[first]
     kept = []
-    for start in range(0, len(owner), BATCH):
-        o, s = owner[start : start + BATCH], slot[start : start + BATCH]
+    for part in run.parts(len(owner), BATCH, "replay"):
+        o, s = owner[part], slot[part]
         done = replay(problem, x[o], plans.words[o, s], plans.r[o, s])
         allowed = done.allowed.nonzero().squeeze(1)
         found = _Queue(o, s, done.end + 0.0, done.total).take(allowed)
@@ -96,24 +102,40 @@ def _line_up(queue: _Queue, words: Tensor, ranked: bool) -> _Queue:
 
 
 def _judge(
-    problem: Problem, people: pd.DataFrame, x: Tensor, plans: Plans, queue: _Queue, options: int, settled: Settled
+    problem: Problem, people: pd.DataFrame, x: Tensor, plans: Plans, queue: _Queue, settled: Settled, run: Run
 ) -> None:
     """Verify the first few of each person, then more of those still short, twice as many each time."""
-    left = torch.full((len(x),), options, dtype=torch.long, device=x.device)
+    left = torch.full((len(x),), run.options, dtype=torch.long, device=x.device)
     reach = 1
     while len(queue.owner):
         place = torch.arange(len(queue.owner), device=x.device) - torch.searchsorted(queue.owner, queue.owner)
         now = place < reach * left[queue.owner]
         turn, queue = queue.take(now.nonzero().squeeze(1)), queue.take((~now).nonzero().squeeze(1))
         reach *= 2
-        good, journey = _travel(problem, people, x, plans, turn)
-        rank = torch.cumsum(good, 0) - good.to(torch.long)  # good ones before, in all
-        first = torch.searchsorted(turn.owner, turn.owner)
-        good &= rank - rank[first] < left[turn.owner]
-        if bool(good.any()):
-            _enter(problem, turn, plans, journey, good, settled)
-        left -= torch.bincount(turn.owner[good], minlength=len(x))
+        rows = (plans.words[turn.owner, turn.slot] >= 0).sum(1).cumsum(0)  # asked about by the time each is verified
+        granted = run.spend(int(rows[-1]), verifying=True)
+        allowed = int((rows <= granted).sum())
+        with run.grace(VERIFY):
+            for part in run.verifying(allowed, problem.model.alone, "plans"):
+                some = turn.take(torch.arange(part.start, part.stop, device=x.device))
+                some = some.take((left[some.owner] > 0).nonzero().squeeze(1))
+                left -= _verify(problem, people, x, plans, some, left, settled)
+            if run.over or allowed < len(rows):
+                return
         queue = queue.take((left[queue.owner] > 0).nonzero().squeeze(1))
+
+
+def _verify(
+    problem: Problem, people: pd.DataFrame, x: Tensor, plans: Plans, turn: _Queue, left: Tensor, settled: Settled
+) -> Tensor:
+    """Verify some plans and enter the good ones, at most `left` (n,) of each person; (n,) how many these are."""
+    good, journey = _travel(problem, people, x, plans, turn)
+    rank = torch.cumsum(good, 0) - good.to(torch.long)  # good ones before, in all
+    first = torch.searchsorted(turn.owner, turn.owner)
+    good &= rank - rank[first] < left[turn.owner]
+    if bool(good.any()):
+        _enter(problem, turn, plans, journey, good, settled)
+    return torch.bincount(turn.owner[good], minlength=len(x))
 
 
 @dataclass
@@ -142,10 +164,10 @@ def _travel(problem: Problem, people: pd.DataFrame, x: Tensor, plans: Plans, tur
         good &= ~schema.breaches(mine, printed).any(1)
         good &= ((read_back - done.states[:, t]).abs() <= NEAR).all(1).cpu().numpy()
         good &= (problem.violation(own, read_back) <= 0).cpu().numpy()
-    for t in range(1, words.shape[1]):
-        between = good & (t < length)
-        if between.any():
-            margin[between, t - 1], _ = problem.ask_original(rows[t][between])
+    step, plan = np.nonzero(good & (np.arange(1, words.shape[1])[:, None] < length))  # rows on the way, in one call
+    if len(plan):
+        between = pd.concat([rows[t + 1].iloc[plan[step == t]] for t in np.unique(step)])
+        margin[plan, step], _ = problem.ask_original(between)
     return torch.as_tensor(good, device=x.device), _Journey(done, rows, margin)
 
 

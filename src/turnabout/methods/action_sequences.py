@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING, Self
 
@@ -19,7 +20,7 @@ from turnabout.methods.sequences.printable import Accept, printable, tightened
 from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
 from turnabout.methods.sequences.rules import Rules, order_matters
 from turnabout.methods.sequences.search import Score, Search
-from turnabout.methods.sequences.solve import Effort, Solver
+from turnabout.methods.sequences.solve import STARTS, Effort, Solver
 from turnabout.methods.sequences.words import Word, Words, as_tensor
 from turnabout.models import Differentiable
 from turnabout.typing import Tensor
@@ -27,6 +28,8 @@ from turnabout.typing import Tensor
 if TYPE_CHECKING:
     from turnabout.methods.sequences.certificate import Certificates, Engine
 
+EXPLORE, PROVE = 0.5, 0.7  # shares of the time left for finding plans that are to be proved, and for proofs
+HARDEN = 0.5  # and for plans that bear slips
 SLIPPED = 48  # sequences of a person that are tried when plans must bear slips
 MOST_WORDS = 20_000  # sequences over which a lower bound is proved
 SPARE = 6  # plans made printable for each person, beyond the options asked for
@@ -146,11 +149,14 @@ class ActionSequences(Method):
         self.words_ = Words(self.actions_, self.merge, joined)
 
     def _search(self, x: Tensor) -> Proposal:
-        search = self.explore(x)
+        with self.run.within(EXPLORE if self.certify or self.robust is not None else PROVE):
+            search = self.explore(x)
         chosen = [(i, word) for i in range(len(x)) for word in _choice(search, i, SPARE + 2 * self.run.options)]
         given = [search.ledger.r[search.ledger.place[i][word]] for i, word in chosen]
-        plans, cost = self._print(x, chosen, given)
-        proved = self._certify(x, search, cost) if self.certify else None
+        with self.run.within(PROVE if self.certify or self.robust is not None else 1.0):
+            plans, cost = self._print(x, chosen, given)
+        with self.run.within(PROVE):
+            proved = self._certify(x, search, cost) if self.certify else None
         if proved is not None:
             plans = self._add_proved(x, search, plans, proved, cost)
         if self.robust is not None:
@@ -181,7 +187,7 @@ class ActionSequences(Method):
                 stacklevel=2,
             )
             return None
-        left = self.run.time_limit
+        left = self.run.left
         return certify(
             problem.model,
             actions.tables,
@@ -191,7 +197,7 @@ class ActionSequences(Method):
             search.solver.hi,
             upper,
             self.gap,
-            None if left is None else max(0.1, left - self.run.seconds),
+            None if math.isinf(left) else max(0.0, left),
             engine=self.engine,
             grid=Ground.of(problem.schema, actions, x.device).step,
             opaque=tuple(actions.free),
@@ -214,7 +220,8 @@ class ActionSequences(Method):
     def explore(self, x: Tensor) -> Search:
         """Solve the words of refused people x (n, d); the search with its ledger, for those who study it."""
         solver = self._solver(x)
-        search = Search(solver, self.words_, self.max_steps, self.beam, lambda: self.run.expired)
+        expired = lambda: self.run.expired  # noqa: E731
+        search = Search(solver, self.words_, self.max_steps, self.beam, expired, parts=self.run.parts)
         if self.score == "breadth" and self.iterations is None:
             search.breadth()
         else:
@@ -242,6 +249,7 @@ class ActionSequences(Method):
             self.relaxation,
             self.run.rng,
             lambda: self.run.expired,
+            self.run.parts,
             last=self.passes < 2,
             rules=Rules.of(problem, actions.tables, x),
         )
@@ -268,19 +276,27 @@ class ActionSequences(Method):
         for k, parameters in enumerate(given):
             start[k, : len(parameters)] = parameters
         clear, expired = clearance(self.problem_), lambda: self.run.expired
-        printed = printable(self.problem_, x[owner], flat, start, clear, self.ask, expired, accept)
-        if accept is not None:
-            flat = torch.where(torch.isfinite(printed.cost).unsqueeze(1), flat, -1)
+        cost = torch.full_like(start[:, 0, 0], torch.inf)
         slot = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
-        words[owner, slot], r[owner, slot] = flat, printed.r
-        return Plans(words, r), least.scatter_reduce(0, owner, printed.cost, "amin")
+        turns = torch.arange(len(owner), device=x.device)
+        if self.run.time_limit is not None:  # everyone's first plan first
+            turns = slot.argsort(stable=True)
+        for part in self.run.parts(len(chosen), len(chosen), "print", STARTS):
+            at = turns[part]
+            mine = None if accept is None else _of_part(accept, at)
+            printed = printable(self.problem_, x[owner[at]], flat[at], start[at], clear, self.ask, expired, mine)
+            start[at], cost[at] = printed.r, printed.cost
+        if accept is not None:
+            flat = torch.where(torch.isfinite(cost).unsqueeze(1), flat, -1)
+        words[owner, slot], r[owner, slot] = flat, start
+        return Plans(words, r), least.scatter_reduce(0, owner, cost, "amin")
 
     def _robust(self, x: Tensor, search: Search, plans: Plans) -> Plans:
         """Plans that bear slips; people for whom no sequence has one keep their ordinary plans."""
         assert self.robust is not None
         problem, ledger, device = self.problem_, search.ledger, x.device
         size, few = plans.r.shape[3], 3 + self.run.options
-        chosen = [(i, word) for i in range(len(x)) for word in search.ranked(i, padded=True)[:SLIPPED]]
+        chosen = [(i, word) for i in range(len(x)) for word in search.ranked(i, padded=True, most=SLIPPED)]
         # shares are counted over draws: aim beyond, so that what is asked for holds for other draws as well
         aim = min(1.0, self.robust_share + spread(self.robust_share, DRAWS))
         slips = Slips(self.robust, aim, draws_of(DRAWS, self.max_steps, size, self.run.rng("slips")).to(device))
@@ -294,9 +310,13 @@ class ActionSequences(Method):
                 r[k, : len(ledger.r[row])] = ledger.r[row].to(device)
             cost = torch.tensor([ledger.cost[row] for row in rows], dtype=x.dtype, device=device)
             rounds = search.solver.effort.rounds
-            best = harden(batch, Best(r, cost, cost), slips, rounds, lambda: self.run.expired)
-            for k, ((i, word), c) in enumerate(zip(chosen, best.cost.tolist(), strict=True)):
-                hard[i][word] = c, best.r[k]
+            with self.run.within(HARDEN):
+                for part in self.run.parts(len(chosen), len(chosen), "harden", DRAWS):
+                    known = Best(r[part], cost[part], cost[part])
+                    at = torch.arange(part.start, part.stop, device=device)
+                    best = harden(batch.pick(at), known, slips, rounds, lambda: self.run.expired)
+                    for k, (i, word) in enumerate(chosen[part]):
+                        hard[i][word] = float(best.cost[k]), best.r[k]
         firm_ones: list[tuple[int, Word, Tensor]] = []
         for i, mine in enumerate(hard):
             costs = {word: c for word, (c, _) in mine.items()}
@@ -322,11 +342,18 @@ class ActionSequences(Method):
         both.words[has], both.r[has] = _widen(firm.words, width, -1)[has], _widen(firm.r, width, 0.0)[has]
         live = (both.words >= 0).any(-1)
         both.tolerance = torch.full(live.shape, torch.nan, dtype=x.dtype, device=x.device)
-        who = live.nonzero()[:, 0]
-        both.tolerance[live] = largest_theta(
-            self.problem_, x[who], both.words[live], both.r[live], self.robust_share, noise
-        )
+        who, slot = live.nonzero(as_tuple=True)
+        for part in self.run.parts(len(who), max(1, len(who)), "tolerance", 10 * DRAWS):
+            i, k = who[part], slot[part]
+            both.tolerance[i, k] = largest_theta(
+                self.problem_, x[i], both.words[i, k], both.r[i, k], self.robust_share, noise
+            )
         return both
+
+
+def _of_part(accept: Accept, at: Tensor) -> Accept:
+    """`accept` for some of the plans, those at places `at`."""
+    return lambda rows, words, r: accept(at[rows], words, r)
 
 
 def _widen(part: Tensor, width: int, value: float) -> Tensor:
@@ -338,7 +365,7 @@ def _widen(part: Tensor, width: int, value: float) -> Tensor:
 def _choice(search: Search, i: int, count: int) -> list[Word]:
     """A person's cheapest accepted words; if there are none, the one that came nearest."""
     ledger = search.ledger
-    ranked = search.ranked(i)[:count]
+    ranked = search.ranked(i, most=count)
     if ranked or not ledger.place[i]:
         return ranked
     return [max(ledger.place[i], key=lambda word: (ledger.margin[ledger.place[i][word]], word))]

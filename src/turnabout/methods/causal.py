@@ -23,6 +23,7 @@ from turnabout.typing import Tensor, is_number, is_whole
 
 __all__ = ["CausalRecourse", "success_probability"]
 
+DESCENT = 0.75  # share of the time left for a round; the rest is for walking back
 FEW = 32  # sets of equations drawn that the gradient sees
 MOST_CHOICES = 4  # features to hold or let follow, of which all combinations are tried
 
@@ -140,8 +141,9 @@ class CausalRecourse(Method):
         for i in range(self.rounds):
             away = every if i == 0 else self._elsewhere(every, i)
             start = torch.where(torch.isfinite(best.cost).unsqueeze(1), every, away)
-            bracket.close_in(self._descend(every, start, held, bracket.lam, best))
-            if self.run.expired:
+            with self.run.within(DESCENT):
+                bracket.close_in(self._descend(every, start, held, bracket.lam, best))
+            if self.run.cut or self.run.expired:
                 break
         for j, mode in enumerate(modes):
             part = slice(j * n, (j + 1) * n)
@@ -167,9 +169,10 @@ class CausalRecourse(Method):
             loss = (self.kappa - self._margin(x, acts, held, row)).clamp(min=0) + lam * c(x, row)  # (1)
             (gradient,) = torch.autograd.grad(loss.sum(), acts)
             acts = self._project(x, adam.step(acts.detach(), gradient), held)
-            if step % self.patience == 0 or step == self.steps:
+            last = step == self.steps or self.run.nearly_over
+            if step % self.patience == 0 or last:
                 hit |= self._look(x, acts, held, best)
-            if self.run.expired:
+            if last or self.run.expired:
                 break
         return hit
 

@@ -16,6 +16,7 @@ from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
 from turnabout.typing import Tensor
 
+DESCENT = 0.75  # share of the time left for a round; the rest is for walking back
 CELLS = 1 << 22  # numbers in the differences between all pairs of points of the people searched together
 RIDGE = 1e-4  # on the diagonal of the kernel, so that equal points do not make it singular
 REFUSED = 1e6  # a refused point weighs more than anything else in (1)
@@ -111,8 +112,13 @@ class Dice(Method):
 
     def _search(self, x: Tensor) -> Proposal:
         k = max(self.least, 2 * self.run.options)
-        parts = x.split(max(1, CELLS // (k * k * x.shape[1])))
-        return Proposal(torch.cat([self._search_part(part, k) for part in parts]))
+        out = x.unsqueeze(1).repeat(1, k, 1).fill_(torch.nan)
+        most = max(1, CELLS // (k * k * x.shape[1]))
+        for start in range(0, len(x), most):
+            if start and self.run.expired:
+                break
+            out[start : start + most] = self._search_part(x[start : start + most], k)
+        return Proposal(out)
 
     def _search_part(self, x: Tensor, k: int) -> Tensor:
         """(n, d) -> sets (n, k, d), in order."""
@@ -120,9 +126,10 @@ class Dice(Method):
         value = torch.full_like(x[:, 0], torch.inf)
         todo, weight = torch.arange(len(x), device=x.device), 1.0
         for _ in range(self.rounds):
-            best[todo], value[todo], done = self._descend(x[todo], best[todo], value[todo], weight)
+            with self.run.within(DESCENT):
+                best[todo], value[todo], done = self._descend(x[todo], best[todo], value[todo], weight)
             todo, weight = todo[~done], weight * FEWER  # (3)
-            if not len(todo) or self.run.expired:
+            if not len(todo) or self.run.cut or self.run.expired:
                 break
         return self._ordered(x, self._polished(x, best))
 
@@ -155,9 +162,10 @@ class Dice(Method):
             loss = self.loss(x, x_new, self.problem_.model.margin(x_new), weight)
             (gradient,) = torch.autograd.grad(loss.sum(), x_new)
             x_new = self._relax(x, adam.step(x_new.detach(), gradient))
-            if step % self.patience == 0 or step == self.steps or self.run.expired:
+            last = step == self.steps or self.run.nearly_over
+            if step % self.patience == 0 or last:
                 best, value = self._look(x, x_new, best, value)
-            if self.run.expired:
+            if last or self.run.expired:
                 break
         return best, value, value < REFUSED / 2
 

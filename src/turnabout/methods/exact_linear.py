@@ -15,7 +15,7 @@ from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
 from turnabout.methods.levers import Levers, bent_features, ends, only_jumps, straighten, worthwhile
-from turnabout.methods.program import Program, fits
+from turnabout.methods.program import Program, fits, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Additive
 from turnabout.schema import Category, Scalar
@@ -96,6 +96,8 @@ class ExactLinear(Method):
         self.allowance_ = max(problem.model.noise, 1e-12 * self.terms_.size)  # for rounding errors of the margin
         self.aim_ = GUARD + self.allowance_
         self.shape_: Shape = shape_of(problem)
+        if problem.rules or self.shape_ != "linear":
+            load_solver()
         for rule in problem.rules:
             if not fits(rule, problem.schema.d):
                 raise MethodError(
@@ -166,17 +168,15 @@ class ExactLinear(Method):
         hopeless: dict[int, float] = {}
         open_ended = 0
         for i, low in zip(rows.tolist(), bound.tolist()):
-            left = self.seconds
-            if self.run.time_limit is not None:
-                left = min(left, self.run.time_limit - self.run.seconds)
-            if left <= 0:
+            left = min(self.seconds, self.run.left / 4)  # one hard program must not take the time of all others
+            if self.run.over:
                 open_ended += 1
                 continue
             own, out = x[i : i + 1].cpu(), blocked[i].cpu().numpy()
             program = Program(self.problem_, self.terms_, own, out, self.shape_)
             plan = program.cheapest(self.aim_, left, max(self.tolerance, CURVED))
             if plan.outcome == "infeasible":
-                highest = program.highest(left)
+                highest = program.highest(min(left, max(0.0, self.run.left)))
                 if highest < -self.allowance_:
                     hopeless[i] = highest
                 else:

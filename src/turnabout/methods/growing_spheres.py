@@ -77,9 +77,11 @@ class GrowingSpheres(Method):
         while len(shells.active) and not self.run.expired:
             draws = Draws.of(self.run.rng("shell", shells.count), self.samples, x, len(axes.features))
             hit = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-            for some in shells.active.split(max(1, CELLS // (self.samples * x.shape[1]))):
+            most = max(1, CELLS // (self.samples * x.shape[1]))
+            for part in self.run.parts(len(shells.active), most, "samples", self.samples):
                 if self.run.expired:
                     break
+                some = shells.active[part]
                 x_new = axes.move(self.problem_, x[some], shells.low[some], shells.high[some], draws)  # (a, s, d)
                 hit[some] = self._keep(x[some], some, x_new, found)
             shells.turn(hit, self.halvings)

@@ -13,7 +13,7 @@ from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import shape_of
 from turnabout.methods.one_step import region_of
-from turnabout.methods.program import Program, fits
+from turnabout.methods.program import Program, fits, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Differentiable, Terms
 from turnabout.typing import Tensor
@@ -92,6 +92,7 @@ class LinearApproximation(Method):
                     f"LinearApproximation cannot write the rule '{rule.name}' as rows of an integer program.",
                     hint="use Box, Budget, Polytope, Linear, Ordered, AtMost or Implies, or a method such as OneStep.",
                 )
+        load_solver()
         self.region_ = region_of(problem)
         try:
             self.shape_: Shape = shape_of(problem)
@@ -152,10 +153,8 @@ class LinearApproximation(Method):
         bias = self.ask(z) - (slope * z).sum(1)
         nothing = np.zeros(len(self.problem_.schema), dtype=bool)
         for i in range(len(x)):
-            left = self.seconds
-            if self.run.time_limit is not None:
-                left = min(left, self.run.time_limit - self.run.seconds)
-            if left <= 0:
+            left = min(self.seconds, self.run.left / 4)
+            if self.run.over:
                 break
             terms = Terms.straight(slope[i].cpu(), float(bias[i]))
             scale = abs(terms.bias) + float(terms.weights.abs().sum())

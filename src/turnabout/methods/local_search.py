@@ -166,9 +166,11 @@ class LocalSearch(Method):
         """Rows (m, d) made to keep the rules, their costs and margins (m,); -inf where a rule stays broken."""
         if not self.problem_.rules:
             return rows, self.problem_.cost(x, rows), self._margins(rows)
-        rows = self.problem_.snap(x, rows)
-        margin = self._margins(rows)
-        return rows, self.problem_.cost(x, rows), margin.masked_fill_(self.problem_.violation(x, rows) > 0, -torch.inf)
+        rows, kept = rows.clone(), torch.zeros_like(rows[:, 0], dtype=torch.bool)
+        for part in self.run.parts(len(rows), max(1, len(rows)), "snap"):
+            rows[part] = self.problem_.snap(x[part], rows[part])
+            kept[part] = self.problem_.violation(x[part], rows[part]) <= 0
+        return rows, self.problem_.cost(x, rows), self._margins(rows).masked_fill_(~kept, -torch.inf)
 
     def _count(self, choices: Choices, cap: Tensor, best: Best, complete: Tensor) -> None:
         """Ask all rows of everybody who has few, the cheapest first; says in `complete` for whom none is left."""

@@ -24,6 +24,7 @@ FIRST = 32  # rows put to the model for each person at first,
 GROW = 8  # how many times more when she had no luck,
 FURTHEST = 4096  # and at most
 RERANKED = 200  # rows that are ranked again by a cost that is not a sum of weighted distances
+NEAREST = 0.7  # share of the time left for the nearest rows; the rest is for mixtures
 SAME = 1e-6  # encoded difference, in single precision, below which two cells are the same
 
 
@@ -154,7 +155,8 @@ class NearestRow(Method):
     # -- search -----------------------------------------------------------------------------------------------
 
     def _search(self, x: Tensor) -> Proposal:
-        near = self._nearest(x, max(self.neighbours, 4 * self.run.options))  # (n, k, d)
+        with self.run.within(NEAREST):
+            near = self._nearest(x, max(self.neighbours, 4 * self.run.options))  # (n, k, d)
         x_new = torch.cat([self._mixtures(x, near), near], 1) if self.sparsity else near
         return Proposal(self._one_of_each_kind(x, x_new))
 
@@ -174,10 +176,10 @@ class NearestRow(Method):
         """(1): the k nearest accepted rows of each person, (n, k, d); NaN where fewer than k were met."""
         out = torch.full((len(x), k, x.shape[1]), torch.nan, dtype=x.dtype, device=x.device)
         block = max(1, BLOCK // max(1, len(self.rows_)))
-        for start in range(0, len(x) if len(self.rows_) else 0, block):
+        for part in self.run.parts(len(x) if len(self.rows_) else 0, block, "people", k * FIRST):
             if self.run.expired:
                 break
-            self._nearest_of_block(x[start : start + block], out[start : start + block])
+            self._nearest_of_block(x[part], out[part])
         return out
 
     def _nearest_of_block(self, x: Tensor, out: Tensor) -> None:
@@ -188,13 +190,14 @@ class NearestRow(Method):
         todo = torch.arange(len(x), device=x.device)
         while len(todo):
             short = []
-            for some in todo.split(max(1, CELLS // (width * x.shape[1]))):
+            for part in self.run.parts(len(todo), max(1, CELLS // (width * x.shape[1])), f"rows {width}", width):
                 if self.run.expired:
                     return
+                some = todo[part]
                 near, index = distance[some].topk(width, largest=False)
                 out[some], enough = self._look(x[some], near, index, out.shape[1])
                 short.append(some[~enough & torch.isfinite(near[:, -1])])
-            if width == furthest:
+            if width == furthest or self.run.expired:
                 return
             todo, width = torch.cat(short), min(GROW * width, furthest)
 
@@ -233,7 +236,8 @@ class NearestRow(Method):
         out = torch.full_like(near, torch.nan)
         schema = self.problem_.schema
         pairs = torch.isfinite(near).all(-1).nonzero()  # person and place of each row
-        for owner, place in (part.T for part in pairs.split(max(1, CELLS // (len(schema) * schema.d)))):
+        for part in self.run.parts(len(pairs), max(1, CELLS // (len(schema) * schema.d)), "mixtures", len(schema)):
+            owner, place = pairs[part].T
             out[owner, place] = self._mixed(x[owner], near[owner, place])
         return out
 

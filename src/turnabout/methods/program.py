@@ -16,7 +16,6 @@ is higher than the bound, the runs the plan uses are cut finer and the program i
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +25,7 @@ import torch
 from turnabout.actions import BoundRule
 from turnabout.actions.rules import BoundAtMost, BoundCondition, BoundImplies, BoundKnownLevels
 from turnabout.core import Problem
+from turnabout.core.run import now
 from turnabout.methods.levers import on_ladder
 from turnabout.methods.runs import Runs, Shape
 from turnabout.models import Terms
@@ -40,6 +40,11 @@ ROUNDS = 24
 SCALE = 1e3  # of objective and rows, so that the solver's absolute tolerances of 1e-6 are small beside them
 TRIES = 4
 TIE = 1e-2  # in scaled units, where the largest gain is SCALE
+
+
+def load_solver() -> None:
+    """Import the solver, which takes half a second: when a method is fitted, not within somebody's time limit."""
+    import scipy.optimize  # noqa: F401
 
 
 @dataclass(frozen=True)
@@ -168,10 +173,10 @@ class Program:
         """The cheapest allowed row with margin >= aim."""
         if not self.runs:
             return Plan(None, np.inf, "infeasible")
-        until = time.monotonic() + seconds
+        until = now() + seconds
         best, price, bound = None, np.inf, -np.inf
         for _ in range(ROUNDS):
-            plan = self._solve(aim, until - time.monotonic())
+            plan = self._solve(aim, until)
             bound = max(bound, plan.bound)
             if plan.x_new is None:
                 if best is None:
@@ -183,7 +188,7 @@ class Program:
             proved = plan.outcome == "optimal" and self.shape == "linear"
             if proved or (plan.outcome != "stopped" and price - bound <= tolerance):
                 return Plan(best, bound, "optimal")
-            if plan.outcome == "stopped" or self.shape == "linear" or time.monotonic() > until:
+            if plan.outcome == "stopped" or self.shape == "linear" or now() > until:
                 break
             if not self._refine():  # (2)
                 break
@@ -196,18 +201,20 @@ class Program:
             self._build()
         return finer
 
-    def _solve(self, aim: float, seconds: float) -> Plan:
+    def _solve(self, aim: float, until: float) -> Plan:
         objective = self._share()
         if self.shape == "max":
             objective = np.append(np.zeros(self.size - 1), 1.0)
         gain = self.gain
         short = tighten = 0.0  # what rounding to whole unknowns took, to be asked for on top
         bound = -np.inf
-        for _ in range(TRIES):
+        for i in range(TRIES):
+            if i and now() > until:
+                break
             scale = SCALE / max(1e-12, float(np.abs(gain).max(initial=0.0)))
             rows, most = self._rules(tighten)
             rows, most = [*rows, -scale * gain], [*most, -scale * (aim + short - self.margin)]
-            result = self._milp(SCALE * objective, rows, most, seconds)
+            result = self._milp(SCALE * objective, rows, most, until - now())
             if result.status == 2:
                 return Plan(None, np.inf, "infeasible") if bound == -np.inf else Plan(None, bound, "stopped")
             lower = getattr(result, "mip_dual_bound", None)
@@ -239,7 +246,7 @@ class Program:
 
     @stdout_for_data()
     def _milp(self, objective: np.ndarray, rows: list[np.ndarray], most: list[float], seconds: float) -> OptimizeResult:
-        from scipy.optimize import Bounds, LinearConstraint, milp  # half a second that most calls never need
+        from scipy.optimize import Bounds, LinearConstraint, milp  # see load_solver
         from scipy.sparse import csr_matrix
 
         always, limits = self._structure()

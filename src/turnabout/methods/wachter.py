@@ -101,9 +101,10 @@ class Wachter(Method):
             (gradient,) = torch.autograd.grad(loss.sum(), x_new)
             x_new = adam.step(x_new.detach(), gradient)
             x_new = self.problem_.relax(x, x_new)  # stay within what the person may do
-            if step % self.patience == 0 or step == self.steps:
+            last = step == self.steps or self.run.nearly_over
+            if step % self.patience == 0 or last:
                 hit |= self._look(x, x_new, best, best_cost, best_margin)
-            if self.run.expired:
+            if last or self.run.expired:
                 break
         return hit
 

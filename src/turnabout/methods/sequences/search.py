@@ -9,8 +9,9 @@ from typing import Literal
 
 import torch
 
+from turnabout.core.run import Run
 from turnabout.methods.sequences.batch import Batch, Best
-from turnabout.methods.sequences.solve import Solver
+from turnabout.methods.sequences.solve import STARTS, Parts, Solver
 from turnabout.methods.sequences.words import Word, Words, as_tensor
 from turnabout.typing import Tensor
 
@@ -76,6 +77,7 @@ class Search:
     beam: int
     expired: Callable[[], bool]
     progress: Callable[[int, int], None] | None = None
+    parts: Parts = field(default_factory=lambda: Run().parts)  # of a batch, as many as the time limit allows
 
     def __post_init__(self) -> None:
         self.n = len(self.solver.decision.x)
@@ -87,9 +89,11 @@ class Search:
         """Level by level: every word of a length before any longer one; beyond `beam` parents, the best."""
         level: list[list[Word]] = [[()] for _ in range(self.n)]
         for _ in range(self.max_steps):
-            pairs = [
-                (i, longer) for i, parents in enumerate(level) for word in parents for longer in self._open(i, word)
-            ]
+            pairs: list[tuple[int, Word]] = []
+            for i, parents in enumerate(level):
+                if self.expired():
+                    break
+                pairs += [(i, longer) for word in parents for longer in self._open(i, word)]
             solved = self._solve(pairs)
             level = [[] for _ in range(self.n)]
             for i, word in solved:
@@ -132,28 +136,31 @@ class Search:
         parameters of the words that lack one of its letters.
         """
         pairs = [(i, word) for i, words in enumerate(self.explored) for word in words]
-        for s in range(0, len(pairs), 1 << 13):
-            part = [pair for pair in pairs[s : s + (1 << 13)] if self._worth(*pair)]
+        for some in self.parts(len(pairs), 1 << 13, "again", STARTS):
+            part = [pair for pair in pairs[some] if self._worth(*pair)]
             if part and not self.expired():
                 self._run(part, again=True)
         return self.ledger
 
-    def ranked(self, i: int, padded: bool = False) -> list[Word]:
-        """Accepted words of a person, cheapest first; without those in which a step saves next to nothing, unless
-        `padded`.
+    def ranked(self, i: int, padded: bool = False, most: int | None = None) -> list[Word]:
+        """Accepted words of a person, cheapest first, at most so many; without those in which a step saves next to
+        nothing, unless `padded`.
         """
         costs = {word: self.ledger.cost[row] for word, row in self.ledger.place[i].items()}
         if not padded:
-            return self.worthwhile(costs)
-        return [word for cost, _, word in sorted((c, len(w), w) for w, c in costs.items()) if cost < float("inf")]
+            return self.worthwhile(costs, most)
+        ranked = sorted((c, len(w), w) for w, c in costs.items() if c < float("inf"))
+        return [word for _, _, word in ranked[:most]]
 
-    def worthwhile(self, costs: dict[Word, float]) -> list[Word]:
+    def worthwhile(self, costs: dict[Word, float], most: int | None = None) -> list[Word]:
         """Words by cost, without those that cost as much, but for a ten-thousandth, without one of their letters."""
-        out = []
-        for cost, _, word in sorted((c, len(w), w) for w, c in costs.items()):
+        out: list[Word] = []
+        for cost, _, word in sorted((c, len(w), w) for w, c in costs.items() if c < float("inf")):
+            if len(out) == most:
+                break
             shorter = (self.words.normal(word[:j] + word[j + 1 :])[0] for j in range(len(word)))
             enough = cost * (1 + SAVING) + 1e-9
-            if cost < float("inf") and all(costs.get(w, float("inf")) > enough for w in shorter):
+            if all(costs.get(w, float("inf")) > enough for w in shorter):
                 out.append(word)
         return out
 
@@ -173,10 +180,10 @@ class Search:
             by_length.setdefault(len(pair[1]), []).append(pair)
         for length, group in sorted(by_length.items()):
             group = self._guarded(group, length)
-            for s in range(0, len(group), 1 << 13):
+            for some in self.parts(len(group), 1 << 13, f"words {length}", STARTS):
                 if self.expired():
                     return solved
-                part = [pair for pair in group[s : s + (1 << 13)] if self._worth(*pair)]
+                part = [pair for pair in group[some] if self._worth(*pair)]
                 if part:
                     self._run(part)
                     solved += part
@@ -221,10 +228,9 @@ class Search:
         device = self.solver.decision.x.device
         owner = torch.tensor([i for i, _ in pairs], device=device)
         words = as_tensor([word for _, word in pairs], length, device)
-        keep = torch.ones(len(pairs), dtype=torch.bool, device=device)
-        for s in range(0, len(pairs), 1 << 15):
-            part = self.solver.batch(owner[s : s + (1 << 15)], words[s : s + (1 << 15)])
-            keep[s : s + (1 << 15)] = _guards_hold(part)
+        keep = torch.zeros(len(pairs), dtype=torch.bool, device=device)
+        for some in self.parts(len(pairs), 1 << 15, "guards"):
+            keep[some] = _guards_hold(self.solver.batch(owner[some], words[some]))
         return [pair for pair, good in zip(pairs, keep.tolist(), strict=True) if good]
 
     # -- scores -----------------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from turnabout.actions import BoundActions
+from turnabout.core.run import Run
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
 from turnabout.methods.sequences.decision import Decision
@@ -19,6 +20,8 @@ from turnabout.methods.sequences.trust import walk
 from turnabout.models import Differentiable
 from turnabout.typing import Tensor
 
+Parts = Callable[..., Iterator[slice]]
+STARTS = 64  # rows that one word stands for, roughly
 TEETH = 1024  # points of the comb over a single parameter
 ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
 
@@ -53,6 +56,7 @@ class Solver:
     relaxation: Relaxation
     generator: Callable[..., np.random.Generator]
     expired: Callable[[], bool]
+    parts: Parts = field(default_factory=lambda: Run().parts)
     last: bool = False  # whether the first look is the only one
     rules: Rules | None = None
 
@@ -65,9 +69,11 @@ class Solver:
         wide = self.effort.restarts + warm.shape[1]
         rows = max(1, ROWS.get(owner.device.type, 1 << 13) // wide)
         parts = [
-            self._solve(owner[s : s + rows], words[s : s + rows], budget[s : s + rows], warm[s : s + rows], label)
-            for s in range(0, len(owner), rows)
+            self._solve(owner[some], words[some], budget[some], warm[some], label)
+            for some in self.parts(len(owner), rows, f"solve {label} {words.shape[1]}", STARTS)
         ]
+        if (done := sum(len(part.cost) for part in parts)) < len(owner):  # no time
+            parts.append(Best.none(warm[done:, 0]))
         return Best(*(torch.cat([getattr(part, name) for part in parts]) for name in ("r", "cost", "margin")))
 
     def batch(self, owner: Tensor, words: Tensor) -> Batch:

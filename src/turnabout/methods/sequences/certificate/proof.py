@@ -136,7 +136,11 @@ def certify(
         question = Question(model, tables, kinds, x, lo, hi, words.shape[1], grid)
         bound = bound_for(model, tables, kinds.moving, noise)
         proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
-        for who in torch.arange(len(x), device=x.device).split(max(1, AT_ONCE // max(1, len(words)))):
+        at_once = AT_ONCE if until is None else AT_ONCE // 8
+        for who in torch.arange(len(x), device=x.device).split(max(1, at_once // max(1, len(words)))):
+            if until is not None and time.monotonic() >= until:
+                proofs.lower[int(who[0]) :] = 0.0
+                break
             left = None if until is None else (until - time.monotonic()) * len(who) / (len(x) - int(who[0]))
             proofs.work(who, words[~hidden], left, batch, boxes)
         if bool(hidden.any()):
