@@ -28,6 +28,7 @@ from turnabout.methods import ExactLinear, choose, find
 from turnabout.models import Additive, Differentiable, Trees, wrap
 from turnabout.models.agreement import compare, step_sample
 from turnabout.models.forms import ScoredModel
+from turnabout.models.held import Held
 from turnabout.schema import Category, Number, Ordinal, Schema
 
 N = 300
@@ -370,3 +371,41 @@ def test_an_edge_that_is_off_by_one_value_is_noticed(table, good):
     model.terms = replace(model.terms, jumps=moved)
     assert compare(model, step_sample(model), 1e-6).reason is not None
     assert wrap(pipeline, schema, background=table.head(3)).compiled
+
+
+# -- what preprocessing holds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:column .* holds")
+def test_steps_outside_the_bounds_are_read_too(table, good):
+    levels = make_pipeline(SimpleImputer(), OneHotEncoder(handle_unknown="ignore"))
+    pipeline = make_pipeline(make_column_transformer((levels, ["kids"])), LogisticRegression())
+    schema = Schema((Number("kids", 2, 4, step=1),))
+    model = wrap(pipeline.fit(table[["kids"]], good), schema)
+    assert isinstance(model, Additive), model.notes
+    assert gap(model, table[["kids"]]) < 1e-9
+
+
+def test_a_gap_about_zero_is_narrowed():
+    table = pd.DataFrame({"a": np.linspace(-3, 3, 61).round(1)})
+    bins = make_pipeline(FunctionTransformer(tripled), KBinsDiscretizer(2, encode="ordinal", strategy="uniform"))
+    pipeline = make_pipeline(bins, LogisticRegression()).fit(table, table.a > 0.7)
+    model = wrap(pipeline, Schema((Number("a", -3, 3, step=1.5),)))
+    assert isinstance(model, Additive), model.notes
+    assert gap(model, table) < 1e-9
+
+
+def tripled(x):
+    return x * 3 + 1
+
+
+def test_numbers_and_strangers_are_found_at_any_depth():
+    frame = pd.DataFrame({"w": [0.25, 0.5]}, index=pd.IntervalIndex.from_breaks([1.0, 2.0, 3.5]))
+    odd = Woe()
+    odd.table, odd.most, odd.name, odd.again = {"a": [frame, ({7: 8.5},)]}, np.float32(9), "10", odd
+    held = Held.of((make_pipeline(make_pipeline(StandardScaler(), odd), Binarizer(threshold=11)),))
+    assert {0.25, 0.5, 1.0, 2.0, 3.5, 7.0, 8.5, 9.0, 11.0} <= set(held.numbers)
+    assert 10.0 not in held.numbers
+    assert held.strangers == ("Woe",)
+    assert Held.of((make_pipeline(StandardScaler(), FunctionTransformer()),)).strangers == ()
+    assert Held.of((FunctionTransformer(tripled),)).strangers == ("FunctionTransformer",)

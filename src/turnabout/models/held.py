@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 _KNOWN = ("sklearn", "imblearn")
-_DEPTH = 10
+_DEPTH = 60
 _LONGEST = 10_000  # of an array that may hold edges; longer ones hold data
 
 
@@ -28,7 +28,7 @@ class Held:
         """Look into transforms and all that they hold."""
         numbers: list[float] = []
         strangers: list[str] = []
-        for part in _parts(transforms, set(), 0):
+        for part in _parts(transforms, {}, 0):
             if isinstance(part, float):
                 numbers.append(part)
             elif _is_stranger(part):
@@ -45,7 +45,7 @@ def _is_stranger(part: Any) -> bool:
     return library not in _KNOWN or (type(part).__name__ == "FunctionTransformer" and part.func is not None)
 
 
-def _parts(thing: Any, met: set[int], depth: int) -> Iterator[Any]:
+def _parts(thing: Any, met: dict[int, Any], depth: int) -> Iterator[Any]:
     """Numbers (as floats) and objects inside a thing, each object once."""
     if isinstance(thing, (bool, str, bytes, type)) or thing is None or depth > _DEPTH or isroutine(thing):
         return
@@ -60,7 +60,7 @@ def _parts(thing: Any, met: set[int], depth: int) -> Iterator[Any]:
         return
     if id(thing) in met:
         return
-    met.add(id(thing))
+    met[id(thing)] = thing  # held, so that no other object gets its id
     for inner in _inside(thing):
         yield from _parts(inner, met, depth + 1)
     if hasattr(thing, "__dict__") and not isinstance(thing, (pd.DataFrame, pd.Series, pd.Index)):

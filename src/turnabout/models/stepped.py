@@ -2,7 +2,7 @@
 
 As in `probe`, preprocessing is watched: at every legal value of a number, or, where there are too many, at some of them
 and at all numbers that the preprocessing holds (edges of bins, levels). Where neighbours give different inputs, the
-last double of the one piece and the first of the next are found by halving.
+last double of the one piece and the first of the next are found by narrowing the gap.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ EVERY = 100_000  # legal values of a number that are all read
 CELLS = 20_000_000  # inputs read at a time
 SOME = 4096  # legal values that are read where there are more
 MOST = 500  # pieces
+ROWS = 20_000  # asked about at a time while narrowing gaps
 ROUNDS = 8  # pieces between two neighbouring values that were read
 SAME = 1e-9  # difference of inputs that is noise, as a share of their size
 STRAIGHT = 1e-7  # the same for a straight line
@@ -102,7 +103,7 @@ class Stretches:
     @classmethod
     def of(cls, values: Floats, z: Floats) -> Stretches:
         """Rising values (k,) and their inputs (k, p), put together where they are the same."""
-        new = np.abs(np.diff(z, axis=0)).max(1, initial=0.0) > SAME * (1.0 + np.abs(z).max(initial=0.0))
+        new = np.abs(np.diff(z, axis=0)).max(1, initial=0.0) > _noise(z)
         starts = np.flatnonzero(np.append(True, new))
         ends = np.append(starts[1:] - 1, len(values) - 1)
         return cls(values[starts], values[ends], z[starts])
@@ -114,8 +115,17 @@ class Stretches:
         v, order = np.unique(v, return_index=True)
         return Stretches.of(v, rows[order])
 
+    @property
+    def noise(self) -> float:
+        """A difference of inputs that is none."""
+        return _noise(self.z)
+
     def __len__(self) -> int:
         return len(self.first)
+
+
+def _noise(z: Floats) -> float:
+    return SAME * (1.0 + float(np.abs(z).max(initial=0.0)))
 
 
 def read_number(watched: Watched, held: Held) -> Pieces | None:
@@ -176,7 +186,8 @@ def _with_held(
             values, kept = np.unique(values, return_index=True)
             z = z[kept]
     inside = (values >= feature.low) & (values <= feature.high)
-    stepped = stepped | ~_straight(values[inside], z[inside])
+    flat = np.ptp(z[inside], axis=0) <= _noise(z)  # so that a change outside the bounds is a step too
+    stepped = stepped | ~_straight(values[inside], z[inside]) | (flat & (np.ptp(z, axis=0) > _noise(z)))
     return Stretches.of(values, z[:, stepped]), stepped
 
 
@@ -186,17 +197,18 @@ def _cut(
     """Stretches that touch, and the last value of each but the last; None where no end of steps is found."""
     for _ in range(ROUNDS):
         low, high = rank(stretches.last[:-1]), rank(stretches.first[1:])
-        if (high - low <= 1).all():
+        if (high <= low + 1).all():
             return stretches, stretches.last[:-1]
-        left, size = stretches.z[:-1], SAME * (1.0 + np.abs(stretches.z).max(initial=0.0))
-        while (gap := np.flatnonzero(high - low > 1)).size:
-            middle = (low[gap] >> 1) + (high[gap] >> 1) + (low[gap] & high[gap] & 1)
-            z = watched.any(unrank(middle))
+        while (gaps := np.flatnonzero(high > low + 1)).size:
+            between = _between(low[gaps], high[gaps])  # (g, k)
+            z = watched.any(unrank(between.reshape(-1)))
             if z is None:  # refused between legal values: whoever holds one gets no answer of the model either
                 return (stretches, (stretches.last[:-1] + stretches.first[1:]) / 2) if every else None
-            same = np.abs(z[:, stepped] - left[gap]).max(1) <= size
-            low[gap] = np.where(same, middle, low[gap])
-            high[gap] = np.where(same, high[gap], middle)
+            away = np.abs(z[:, stepped].reshape(*between.shape, -1) - stretches.z[gaps][:, None]).max(2)
+            alike = np.cumprod(away <= stretches.noise, axis=1).sum(1)  # how many are as on the left
+            ladder = np.column_stack([low[gaps], between, high[gaps]])
+            row = np.arange(len(gaps))
+            low[gaps], high[gaps] = ladder[row, alike], ladder[row, alike + 1]
         turns = np.unique(np.concatenate([unrank(low), unrank(high)]))
         if (z := watched.any(turns)) is None:
             return None
@@ -204,3 +216,10 @@ def _cut(
         if len(stretches) > MOST:
             return None
     return None
+
+
+def _between(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ranks inside gaps (g,), rising in each of them, (g, k)."""
+    parts = max(2, min(256, ROWS // len(low)))
+    step = np.maximum(1, high // parts - low // parts)  # high - low may not fit a word
+    return np.minimum(low[:, None] + step[:, None] * np.arange(1, parts), high[:, None] - 1)
