@@ -187,7 +187,8 @@ class ActionSequences(Method):
                 stacklevel=2,
             )
             return None
-        left = self.run.left
+        left, rules = self.run.left, search.solver.rules
+        ground = Ground.of(problem.schema, actions, x.device)
         return certify(
             problem.model,
             actions.tables,
@@ -199,7 +200,10 @@ class ActionSequences(Method):
             self.gap,
             None if math.isinf(left) else max(0.0, left),
             engine=self.engine,
-            grid=Ground.of(problem.schema, actions, x.device).step,
+            grid=ground.step,
+            leads=ground.lead,
+            keeps=None if rules is None else lambda who, state: rules.kept(who, state.unsqueeze(1), give=1e-9),
+            noise=problem.model.noise,
             opaque=tuple(actions.free),
         )
 

@@ -7,9 +7,23 @@ import pandas as pd
 import pytest
 import torch
 from tests.methods.sequences.by_force import cheapest, random_problem
-from tests.methods.sequences.toys import answered, check_plans, costs, crowd, refused, shifts, tiny_net
+from tests.methods.sequences.toys import answered, check_plans, costs, crowd, refused, shifts, straight, tiny_net
 
-from turnabout.actions import Absolute, Action, ActionSet, Constant, Set, Shift, old
+from turnabout.actions import (
+    Absolute,
+    Action,
+    ActionSet,
+    AtMost,
+    Constant,
+    Follow,
+    Implies,
+    Linear,
+    Ordered,
+    Rises,
+    Set,
+    Shift,
+    old,
+)
 from turnabout.core import Problem, Status
 from turnabout.core.plan import Ground
 from turnabout.methods.sequences.certificate import certify
@@ -96,3 +110,40 @@ def test_proofs_where_only_a_category_may_move():
     people = pd.DataFrame({"a": [5.5, 1.0], "job": ["none", "none"]})
     answer = answered(Problem(schema, model, actions=ActionSet([study])), people, certify=True)
     assert answer.status.tolist() == [Status.FOUND, Status.IMPOSSIBLE]
+
+
+def test_the_column_that_shows_a_parameter_is_the_one_that_plans_are_printed_by():
+    schema = Schema((Number("a", 0, 8, step=1), Number("b", 1, 7, step=0.5)))
+    follow = Action("follow", [Shift("b"), Follow("a", "b", times=0.37)], Absolute("a") + Absolute("b"))
+    problem = Problem(schema, straight(schema, [4, -2], 1.5), actions=ActionSet([follow]))
+    answer = answered(problem, pd.DataFrame({"a": [0], "b": [1.0]}), max_steps=1, certify=True)
+    assert answer.steps_of(0)["change"].tolist() == ["a 0 -> 1, b 1 -> 2.5"]  # a would be 0.555
+    assert bounds(answer) == pytest.approx([2.5])
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("net", 1), ("linear", 2), ("linear", 6)])
+def test_bounds_under_rules(kind, seed):
+    problem, people = random_problem(seed, kind, rules=True)
+    answer = answered(problem, people, max_steps=2, certify=True)
+    best = np.array([cheapest(problem, row, 2) for row in people.to_dict("records")])
+    assert costs(answer) == pytest.approx(best, **NEAR)
+    for status, low, cost in zip(answer.status, bounds(answer), best, strict=True):
+        assert (status == Status.FOUND) == np.isfinite(cost)
+        assert np.isinf(cost) or low <= cost * (1 + 1e-9)
+
+
+def test_what_rules_forbid_is_impossible():
+    schema = Schema((Number("a", 0, 10, step=1), Number("b", 0, 10, step=1)))
+    people = pd.DataFrame({"a": [3], "b": [5]})
+    for rule, status in (
+        (Ordered("a", "b"), Status.FOUND),
+        (Linear({"a": 1.0, "b": 1.0}, "<=", 12.0), Status.IMPOSSIBLE),
+        (AtMost(1), Status.IMPOSSIBLE),
+        (Implies(Rises("a"), Rises("b", by=6)), Status.IMPOSSIBLE),
+    ):
+        model = straight(schema, [1, 0.5], -12.8)
+        problem = Problem(schema, model, actions=shifts("ab", Absolute), rules=[rule])
+        answer = answered(problem, people, max_steps=2, certify=True)
+        assert answer.status.tolist() == [status]
+        if status == Status.FOUND:
+            assert bounds(answer) == pytest.approx([cheapest(problem, {"a": 3, "b": 5}, 2)])

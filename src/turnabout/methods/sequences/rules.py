@@ -57,8 +57,8 @@ class Rules:
         low = torch.where(b > TINY * size, cut, -torch.inf).amax(-1)
         return low, torch.where(b < -TINY * size, cut, torch.inf).amin(-1)
 
-    def kept(self, owner: Tensor, states: Tensor) -> Tensor:
-        """(B,) whether all states (B, T, e) of people owner (B,) keep every rule."""
+    def kept(self, owner: Tensor, states: Tensor, give: float = NOISE) -> Tensor:
+        """(B,) whether all states (B, T, e) of people owner (B,) keep every rule, but for what rounding takes."""
         steps = states.shape[1]
         out = []
         for rows in torch.arange(len(owner), device=owner.device).split(max(1, AT_ONCE // max(1, steps))):
@@ -67,7 +67,7 @@ class Rules:
             worst = torch.zeros_like(x[:, 0])
             for rule in self.rules:
                 worst = torch.maximum(worst, rule.violation(x, x_new))
-            out.append((worst <= NOISE).reshape(-1, steps).all(1))
+            out.append((worst <= give).reshape(-1, steps).all(1))
         return torch.cat(out) if out else torch.ones_like(owner, dtype=torch.bool)
 
 

@@ -123,7 +123,7 @@ class Search:
         rows = Rows.join([*rolled.rows, Rows(plane.slope.unsqueeze(1), top, top, top)])  # the plane is the last row
         low, high, allowed = shrink_by_rows(rows, pool.low, pool.high)
         low, high, cheap = shrink_by_price(rolled.price, low, high, self.known[jobs.person])
-        alive = rolled.alive & allowed & cheap
+        alive = rolled.alive & allowed & cheap & self.question.may_end(jobs, rolled.end.low, rolled.end.high)
         rows = _over_part(rows, pool, low, high)
         bound, point = self._bounds(jobs, rolled, rows, low, high, alive)
         bound = torch.where(alive, torch.maximum(bound, pool.bound), torch.inf)

@@ -45,8 +45,12 @@ class Kinds:
     written: Tensor
 
     @classmethod
-    def of(cls, tables: StepTables) -> Kinds:
-        """Read the kinds off the tables."""
+    def of(cls, tables: StepTables, leads: Tensor | None = None) -> Kinds:
+        """Read the kinds off the tables.
+
+        leads (A+1, P) says which column of a state shows a parameter, -1 for none: what is printed of it defines the
+        parameter, and all other columns are rounded. Where it is not given, that is the first column with a price.
+        """
         gain, led = gains(tables), is_led(tables)
         moves = (gain != 0).any(1) | led
         for a, j in led.nonzero().tolist():
@@ -72,6 +76,8 @@ class Kinds:
                 scaled[a, l] = True
         own = shown & (plain & (count == 1)).unsqueeze(1)
         leading = _first(shown & priced.unsqueeze(1), shown)
+        if leads is not None:
+            leading = shown & (leads.unsqueeze(-1) == moving)
         coupled = led | (shown & ~leading).any(1)
         written = led | shown.any(1) | ~plain
         return cls(moving, lead, dial, scaled, own, leading, coupled, written)

@@ -24,7 +24,7 @@ from turnabout.methods.sequences.certificate.branch import Search
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
 from turnabout.methods.sequences.certificate.plane import MarginBound
 from turnabout.methods.sequences.certificate.probe import probe
-from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.question import Found, Keeps, Question
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
@@ -91,6 +91,8 @@ def certify(
     engine: Engine = "auto",
     rounding: Tensor | None = None,
     grid: Tensor | None = None,
+    keeps: Keeps | None = None,
+    leads: Tensor | None = None,
     noise: float = 0.0,
     opaque: Collection[int] = (),
     batch: int | None = None,
@@ -119,6 +121,8 @@ def certify(
     rounding : (e,) how far a printed value may lie from the exact one, in units; for coupled columns.
     grid : (e,) distance between printed values, in units: a step leads to a multiple of it, or to the value a person
         has; coupled columns to the nearest one. 0 for any value.
+    leads : (A+1, P) the column of a state that shows each parameter, -1 for none; see `Kinds`.
+    keeps : people (B,) and states (B, e) -> (B,) whether rules allow them, for rules that no action knows of.
     noise : how far below zero a margin may be that the model's owner still calls accepted.
     opaque : actions of which the tables do not tell the effect; words with them are bounded by zero.
     batch : boxes bounded at a time; chosen by the size of the model if not given.
@@ -130,10 +134,10 @@ def certify(
         x, upper = x.to(torch.float64), upper.to(torch.float64)
         rewritten = Rewritten.of(tables)
         tables = rewritten.tables
-        kinds, start = Kinds.of(tables), tables.units(x)
+        kinds, start = Kinds.of(tables, leads), tables.units(x)
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
         hidden = torch.isin(words, words.new_tensor(list(opaque))).any(1)
-        question = Question(model, tables, kinds, x, lo, hi, words.shape[1], grid)
+        question = Question(model, tables, kinds, x, lo, hi, words.shape[1], grid, keeps)
         bound = bound_for(model, tables, kinds.moving, noise)
         proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
         at_once = AT_ONCE if until is None else AT_ONCE // 8
@@ -206,13 +210,14 @@ class _Proofs:
         spare = self.engine == "auto" and self.bound.units <= SMALL
         if self.engine != "milp":
             until = None if seconds is None else began + seconds * (BRANCHING if spare else 1.0)
-            self._branch(who, work, until, batch or _batch(self.bound), boxes)
-            who = who[~self.complete[who]]
+            over = self._branch(who, work, until, batch or _batch(self.bound), boxes)
+            who = who[~over[who]]
         if len(who) and (self.engine == "milp" or spare):
             until = began + seconds if seconds is not None else time.monotonic() + PATIENCE * len(who)
             self._programs(who, work, until if self.engine == "auto" or seconds is not None else None)
 
-    def _branch(self, who: Tensor, work: Work, until: float | None, batch: int, boxes: int | None) -> None:
+    def _branch(self, who: Tensor, work: Work, until: float | None, batch: int, boxes: int | None) -> Tensor:
+        """Branch and bound; (n,) for whom no box is left, so that nothing more is to be learned."""
         assert self.bound is not None
         search = Search(self.question, self.bound, self.known, self.gap, batch)
         base = self.bound.base(self.question.rest(work.jobs))
@@ -222,6 +227,7 @@ class _Proofs:
         self.found.take(search.found)
         straight = isinstance(self.question.model, Linear) and search.rounds <= 1
         self._write(who, lower, done, "closed form" if straight else "branch and bound", work)
+        return done
 
     def _programs(self, who: Tensor, work: Work, until: float | None) -> None:
         from turnabout.methods.sequences.certificate.milp import Programs

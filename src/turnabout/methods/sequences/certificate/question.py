@@ -15,6 +15,8 @@ from turnabout.typing import Tensor
 
 CLOSED = 1e-9  # conditions may be broken by this share of their size, if they are not strict
 Choice: TypeAlias = Callable[[int, Tensor], Tensor]
+Keeps: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # people (B,), states (B, e) -> (B,)
+ONE = 1e-6  # share of a step within which there is one value only
 IDLE = 1e-6  # a parameter smaller than this share of its natural size moves nothing
 
 
@@ -56,6 +58,7 @@ class Question:
     """The model, the actions, people's rows (n, d), the reach of their states (n, e), and the length of words.
 
     grid : (e,) or None: the distance between values that a step may lead to.
+    keeps : whether people may be at states, by rules that no step knows of; None for everywhere.
     """
 
     model: Model
@@ -66,6 +69,7 @@ class Question:
     hi: Tensor
     steps: int
     grid: Tensor | None = None
+    keeps: Keeps | None = None
 
     @property
     def start(self) -> Tensor:
@@ -125,10 +129,29 @@ class Question:
             cost = cost + script.price(t, state, new)
             allowed &= (script.slack(t, state, new) >= least[t]).all(1)
             allowed &= ((new >= lo - loose) & (new <= hi + loose)).all(1)
+            if self.keeps is not None:
+                allowed &= self.keeps(person, new) | (new == state).all(1)
             state = new
             taken.append(r)
         allowed &= self.model.margin(self.tables.encoded(x, state)) >= 0
         return torch.where(allowed, cost, torch.inf), torch.stack(taken, 1)
+
+    def may_end(self, jobs: Jobs, low: Tensor, high: Tensor) -> Tensor:
+        """(B,) False where the moving columns can end at one state only, between low and high (B, m), and rules forbid
+        it. Only ends are looked at: the words that stand for a job may have come there another way.
+        """
+        out = torch.ones_like(jobs.person, dtype=torch.bool)
+        if self.keeps is None or self.grid is None:
+            return out
+        step, start = self.grid[self.kinds.moving], jobs.start
+        unit = torch.where(step > 0, step, 1.0)
+        rows = (high - low <= torch.where(step > 0, ONE * step, 0.0)).all(1).nonzero().squeeze(1)
+        value, start = low[rows], start[rows]
+        near = torch.where(step > 0, torch.round(value / unit) * unit, value)
+        value = torch.where((value - start).abs() <= ONE * unit, start, near)
+        end = jobs.fixed[rows].index_copy(1, self.kinds.moving, value)
+        out[rows] = self.keeps(jobs.person[rows], end)
+        return out
 
     def _print(self, line: Tensor, step: Affine, old: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
         """One step on the grid: the parameters (B, P) as their leading columns show them, and the state (B, e)."""
