@@ -277,6 +277,8 @@ def test_codes_trained_as_objects_are_asked_as_objects():
     for people in (train, train.convert_dtypes(), train.astype({"code": "int64"}), train.astype({"code": "float64"})):
         answer = ta.find(model, people.iloc[:8], schema=schema, background=train, target=True)
         assert answer.counts()["FOUND"] == 4 and answer.counts()["ACCEPTED"] == 4
+        answer = ta.find(model, people.iloc[:8], schema=schema, target=True)  # searched without knowing the types
+        assert answer.counts()["FOUND"] == 4 and answer.counts()["ACCEPTED"] == 4
 
 
 # -- models that fail on some rows -------------------------------------------------------------------------------------

@@ -246,3 +246,27 @@ def test_answers_about_people_with_odd_labels_travel(problem, people, name):
     pd.testing.assert_frame_equal(back.options, answer.options)
     pd.testing.assert_series_equal(back.status, answer.status, check_freq=False)
     assert back.changes().equals(answer.changes())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "Float32", "float[pyarrow]"])
+def test_single_precision_is_told_in_short_decimals(dtype):
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    people = pd.DataFrame({"rate": pd.array([0.35, 0.1], dtype=dtype), "home": ["own", "rent"]})
+    schema = ta.Schema(
+        [ta.Number("rate", 0, 1, decimals=3), ta.Category("home", levels=("own", "rent"), moves="fixed")]
+    )
+
+    def chance(table):
+        return 1 / (1 + np.exp(-(10 * table["rate"].to_numpy(dtype=float, na_value=np.nan) - 6.123)))
+
+    answer = ta.find(chance, people, schema=schema)
+    assert answer.changes()["from"].tolist() == [0.35, 0.1] and answer.changes()["to"].tolist() == [0.613, 0.613]
+    written = {entry["name"]: entry["values"] for entry in answer.to_dict()["options"]["columns"]}
+    assert written["rate"] == [0.613, 0.613]
+    assert ta.Recourse.from_json(answer.to_json()) == answer
+
+    problem = ta.Problem(schema, ta.models.wrap(chance, schema), actions=ta.ActionSet.draft(schema))
+    plans = ta.methods.ActionSequences.small().fit(problem).find(people)
+    assert plans.steps["becomes"].tolist() == ['{"rate": 0.613}'] * 2
+    assert "to 0.613" in plans.steps["change"].iloc[0] or "0.35 -> 0.613" in plans.steps["change"].iloc[0]

@@ -34,6 +34,7 @@ KINDS = {"number": ta.Number, "ordinal": ta.Ordinal, "binary": ta.Binary, "categ
 EXPECTED = (
     "nobody satisfies the rule",  # drawn at random, so it may be so
     "needs a background",
+    "decides by no probability",  # asked to land at one
     "categories",  # of a booster that is asked without its training table
 )
 """What the library may refuse to answer, by a piece of what it says."""
@@ -122,7 +123,7 @@ def _feature(column: Column) -> Any:
 
 def table_of(world: World, question: Question) -> pd.DataFrame:
     """The people who ask, as a table."""
-    table = build(world.columns, question.people, question.labels)
+    table = build(world.columns, question.people, question.labels, half=True)
     if question.types == "nullable":
         return table.convert_dtypes()
     if question.types == "object":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,13 @@ MARKS = {"None": None, "nan": np.nan, "NA": pd.NA}
 NUMPY = ("float64", "float32", "float16", "int64", "int32", "int16", "uint8", "bool")
 
 
-def build(columns: Sequence[Column], rows: Sequence[Row], index: Sequence[Any] | None = None) -> pd.DataFrame:
-    """Rows of plain cells as a table."""
+def build(
+    columns: Sequence[Column], rows: Sequence[Row], index: Sequence[Any] | None = None, half: bool = False
+) -> pd.DataFrame:
+    """Rows of plain cells as a table; half precision, in which few decimals can be told, only where it is asked for."""
     labels = pd.RangeIndex(len(rows)) if index is None else pd.Index(list(index))
-    parts = {c.name: pd.Series(array(c, [row[i] for row in rows]), index=labels) for i, c in enumerate(columns)}
+    typed = columns if half else [replace(c, dtype="float64") if c.dtype == "float16" else c for c in columns]
+    parts = {c.name: pd.Series(array(c, [row[i] for row in rows]), index=labels) for i, c in enumerate(typed)}
     return pd.DataFrame(parts, index=labels)
 
 
@@ -58,11 +62,11 @@ def printed(table: pd.DataFrame, columns: Sequence[Column]) -> list[list[Cell]]:
 
 def cells_of(table: pd.DataFrame, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
     """The cells of a table row by row, in the order of the columns."""
-    parts = [_cells(table[c.name]) for c in columns]
+    parts = [cells(table[c.name]) for c in columns]
     return list(zip(*parts)) if parts and len(table) else []
 
 
-def _cells(column: pd.Series) -> list[Any]:
+def cells(column: pd.Series) -> list[Any]:
     """Cells that know their precision; those of pyarrow come out as doubles."""
     if str(column.dtype) == "float[pyarrow]":
         return list(column.to_numpy(dtype=np.float32, na_value=np.nan))

@@ -14,7 +14,7 @@ import pandas as pd
 from fuzz.columns import Cell, same
 from fuzz.constraints import Follows
 from fuzz.deciders import SINGLE, Verdict
-from fuzz.frames import build, printed
+from fuzz.frames import build, cells, printed
 from fuzz.grids import accepted_rows, cheapest, reachable, size
 from fuzz.plans import judge_plans
 from fuzz.questions import Question
@@ -87,7 +87,7 @@ def _judge_numbers(answer: Any, seen: Judgement) -> None:
                 seen.accuse("no number", key[0], f"the {name} is {value}")
     written = {entry["name"]: entry["values"] for entry in answer.to_dict()["options"]["columns"]}
     for name in answer.options.columns:
-        for key, cell, value in zip(answer.options.index, answer.options[name], written[name], strict=True):
+        for key, cell, value in zip(answer.options.index, cells(answer.options[name]), written[name], strict=True):
             absent = bool(pd.isna(cell))
             if (value is None) != absent or (not absent and not _reads_as(cell, value)):
                 seen.accuse("printed otherwise", key[0], f"{name} is {cell!r}, and the document says {value!r}")
@@ -99,7 +99,7 @@ def _reads_as(cell: Any, value: Any) -> bool:
     if isinstance(cell, (pd.Timestamp, np.datetime64)):
         return pd.Timestamp(cell) == pd.Timestamp(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) == float(cell) or float(value) == float(str(cell))
+        return float(value) == float(cell if isinstance(cell, np.float16) else str(cell))
     return str(value) == str(cell)
 
 

@@ -35,7 +35,7 @@ class World:
     @cached_property
     def training(self) -> pd.DataFrame:
         """The training table."""
-        return build(self.columns, self.background)
+        return build(self.columns, self.background, half=True)
 
     @cached_property
     def by_name(self) -> dict[str, Column]:
@@ -64,9 +64,11 @@ def random_world(seed: int) -> World:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                training = Training(tuple(columns), build(columns, rows), accepted, random)
+                training = Training(tuple(columns), build(columns, rows, half=True), accepted, random)
                 decider = fit(training)
                 said = decider.ask(training.table)
+                for row in [row for row in rows if None in row][:3]:
+                    decider.ask(build(columns, [row]))
         except Exception as problem:  # this library cannot be fitted on this table
             error = problem
             continue

@@ -579,3 +579,18 @@ def test_scores_that_tie_at_the_boundary(weights):
         exact, counted = (cls().fit(problem).find(people) for cls in (ExactLinear, LocalSearch))
         assert exact.options.cost.tolist() == pytest.approx(counted.options.cost.tolist())
         assert len(exact.options) == 1
+
+
+def test_reaches_the_optimum_of_a_network_in_single_precision():
+    """The least margin of a plan is the model's noise, above the guard: nothing less may be aimed at."""
+    schema = Schema([Number("rooms", 0, 6, 1), Number("rate", 0, 8), Number("years", 1, 4, 1, moves="up")])
+    module = torch.nn.Linear(3, 1)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[1.1227, -0.9051, 0.9769]]))
+        module.bias.fill_(-0.9607)
+    people = pd.DataFrame({"rooms": [1], "rate": pd.array([4.1724], dtype="float32"), "years": [4.0]})
+    problem = Problem(schema, wrap(module, schema))
+    found = ExactLinear().fit(problem).find(people)
+    other = LocalSearch().fit(problem).find(people)
+    assert found.options["cost"].iloc[0] <= other.options["cost"].iloc[0] + 1e-5  # of the size of the noise
+    assert found.options["cost"].iloc[0] < 0.26

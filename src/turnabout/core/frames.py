@@ -17,6 +17,7 @@ import pandas as pd
 
 from turnabout.core.cells import cell_from_json, cell_to_json, plain
 from turnabout.errors import TurnaboutError
+from turnabout.schema.features import is_single, short_decimal
 from turnabout.typing import Json
 
 __all__ = ["frame_from_json", "frame_to_json", "plain"]
@@ -150,13 +151,15 @@ def _write(array: Array) -> tuple[Json, list[Any]]:
 
             packed = pyarrow.schema([("type", dtype.pyarrow_dtype)]).serialize().to_pybytes()
             entry["arrow"] = base64.b64encode(packed).decode("ascii")
-        return entry, [None if value is pd.NA else cell_to_json(value) for value in array]
+        told = map(short_decimal, array) if is_single(dtype) else array
+        return entry, [None if value is pd.NA else cell_to_json(value) for value in told]
     if isinstance(dtype, pd.IntervalDtype):
         return entry, [None if pd.isna(value) else _interval_text(value) for value in array]
     if isinstance(dtype, (pd.DatetimeTZDtype, pd.PeriodDtype)) or dtype.kind in "mM":
         return entry, [None if value is pd.NaT else str(value) for value in array]
     if dtype.kind in "biuf" and dtype != np.longdouble and _is_named(dtype):
-        return entry, [_number_to_json(value) for value in array.tolist()]
+        numbers = map(short_decimal, array.tolist()) if is_single(dtype) else array.tolist()
+        return entry, [_number_to_json(value) for value in numbers]
     if isinstance(dtype, np.dtype) and dtype.kind in "fc":
         return entry, list(map(str, array))  # more digits or parts than a number of JSON
     return _write_objects(array)

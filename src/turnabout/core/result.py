@@ -19,6 +19,7 @@ from turnabout.core.validation import check_document, load_schema
 from turnabout.documents import read_json, reads, write_json
 from turnabout.errors import TurnaboutError
 from turnabout.schema import Schema
+from turnabout.schema.features import cells_of
 from turnabout.typing import Json, Tensor, is_whole
 
 VERSION = 1
@@ -176,9 +177,7 @@ class Recourse:
         for name in self.features:
             new, old = self.options[name], own[name].set_axis(self.options.index)
             different = np.array([_differs(a, b) for a, b in zip(old, new, strict=True)], dtype=bool)
-            part = pd.DataFrame(
-                {"feature": name, "from": old[different].astype(object), "to": new[different].astype(object)}
-            )
+            part = pd.DataFrame({"feature": name, "from": cells_of(old[different]), "to": cells_of(new[different])})
             parts.append(part)
         table = pd.concat(parts) if parts else pd.DataFrame(columns=["feature", "from", "to"], index=self.options.index)
         table = table.reset_index()

@@ -19,6 +19,7 @@ from turnabout.core.run import Run
 from turnabout.core.settle import SCREEN, VERIFY, Settled, note_best, repeats
 from turnabout.core.verify import clearance, verify
 from turnabout.errors import MethodError
+from turnabout.schema.features import cells_of
 from turnabout.typing import Tensor
 
 BATCH = 1 << 15  # plans replayed before all but their ends is forgotten
@@ -189,7 +190,7 @@ def _enter(problem: Problem, turn: _Queue, plans: Plans, journey: _Journey, good
         problem.schema.changed(journey.replayed.states[places, t], journey.replayed.states[places, t + 1]).cpu().numpy()
         for t in range(words.shape[1])
     ]
-    records = [part.iloc[index].astype(object).to_dict("records") for part in journey.rows]
+    records = [_records(part.iloc[index]) for part in journey.rows]
     steps = [
         (
             *(i, t + 1, *_step(problem, int(word), records[t][i], records[t + 1][i], changed[t][i], r[i][t])),
@@ -204,6 +205,10 @@ def _enter(problem: Problem, turn: _Queue, plans: Plans, journey: _Journey, good
     settled.x_new.append(turn.end[places])
     settled.plans.append(table.astype(PLANS))
     settled.steps.append(pd.DataFrame(steps, columns=["place", "step", *STEPS]).astype(STEPS))
+
+
+def _records(rows: pd.DataFrame) -> list[dict[Any, Any]]:
+    return pd.DataFrame({name: cells_of(rows[name]) for name in rows.columns}).to_dict("records")
 
 
 def _step(

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core import Method, Problem, Proposal
 from turnabout.core.verify import clearance
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
@@ -94,7 +94,7 @@ class ExactLinear(Method):
                     hint=f"give it a step that leaves at most {LONGEST} values, or use a method such as LocalSearch.",
                 )
         self.allowance_ = max(problem.model.noise, 1e-12 * self.terms_.size)  # for rounding errors of the margin
-        self.aim_ = GUARD + self.allowance_
+        self.aim_ = clearance(problem) + self.allowance_
         self.shape_: Shape = shape_of(problem)
         if problem.rules or self.shape_ != "linear":
             load_solver()

@@ -101,11 +101,13 @@ class PlainTypes:
 
     Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
     made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
-    A model that cannot take plain types either is asked in those of the training table, where that is known.
+    A model that cannot take plain types either is asked in those of the training table, where that is known, and then
+    with codes as objects, which files and tables without a background do not tell from numbers.
     """
 
     def __init__(self, schema: Schema, like: pd.DataFrame | None):
         self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
+        self._levels = {f.name for f in schema.features if hasattr(f, "levels")}
         self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
         self._marks: dict[Any, object] = {}
         self._like = like
@@ -122,7 +124,7 @@ class PlainTypes:
         except ModelError:
             raise
         except Exception as error:
-            for other in (self(frame), self._as_trained(frame)):
+            for other in (self(frame), self._as_trained(frame), self._levels_as_objects(frame)):
                 if other is not frame:
                     try:
                         return question(other)
@@ -152,6 +154,10 @@ class PlainTypes:
                 if column.dtype == wanted:
                     changed[name] = column.set_axis(frame.index)
         return frame.assign(**changed) if changed else frame
+
+    def _levels_as_objects(self, frame: pd.DataFrame) -> pd.DataFrame:
+        names = [name for name in frame.columns if name in self._levels and frame[name].dtype.kind in "biuf"]
+        return frame.astype(dict.fromkeys(names, object)) if names else frame
 
     def _column(self, name: str, column: pd.Series) -> pd.Series:
         dtype, absent = column.dtype, column.isna()

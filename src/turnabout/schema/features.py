@@ -333,9 +333,23 @@ def floats(column: pd.Series) -> np.ndarray:
     return np.array([np.nan if (v := _as_float(cell)) is None else v for cell in column], dtype=np.float64)
 
 
+def cells_of(column: pd.Series) -> pd.Series:
+    """The cells of a column as objects; numbers in single precision are the short decimals that they print as."""
+    if is_single(column.dtype):
+        short, absent = floats(column).astype(object), column.isna().to_numpy(dtype=bool)
+        short[absent] = column.array[absent]
+        return pd.Series(short, index=column.index, name=column.name, dtype=object)
+    return column.astype(object)
+
+
+def short_decimal(value: Any) -> Any:
+    """A number that is one in single precision, as the short decimal that it prints as there; others as they are."""
+    return float(str(np.float32(value))) if isinstance(value, float) and math.isfinite(value) else value
+
+
 def is_single(dtype: Any) -> bool:
     """Whether a column type holds numbers in single precision."""
-    return dtype.kind == "f" and dtype.itemsize == 4
+    return dtype.kind == "f" and getattr(dtype, "itemsize", 8) == 4  # sparse types do not say
 
 
 def same_cells(own: pd.Series, new: pd.Series) -> np.ndarray:
