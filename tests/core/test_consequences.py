@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import turnabout as ta
 from turnabout import methods
 from turnabout.actions import Equation, Linear, StructuralEquations
+from turnabout.audit import existence
 from turnabout.schema import Number, Schema
 
 SCHEMA = Schema(
@@ -105,3 +106,13 @@ def test_a_schema_keeps_its_derived_features_to_itself() -> None:
     assert SCHEMA.breaches(own, new).tolist() == [[False, False, True]]
     assert not loose.breaches(own, new).any()
     assert loose.breaches(own, new.assign(ltv=95.5)).any()  # the grid holds
+
+
+@pytest.mark.parametrize("bar", [13.05, 18.35, 30.0])
+def test_existence_counts_rows_with_their_consequences(bar) -> None:
+    problem = ta.Problem(SCHEMA, ta.models.wrap(decider(bar), SCHEMA), rules=[EQUATIONS])
+    told = existence(problem, PEOPLE).people
+    for label, own in PEOPLE.iterrows():
+        if not told.loc[label, "accepted"]:
+            assert told.loc[label, "settled"]
+            assert told.loc[label, "exists"] == by_hand(own, bar), label

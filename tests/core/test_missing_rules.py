@@ -226,3 +226,12 @@ def test_a_landing_and_a_letter_keep_what_was_waived() -> None:
     plans = methods.ActionSequences.small().fit(problem).find(PEOPLE.iloc[[1, 3]], options=2)
     for person, option in plans.waived.index:
         assert "Not checked, because a cell is missing" in write_plan(plans, person, option).replace("\n  ", " ")
+
+
+def test_the_command_line_shows_what_was_waived(capsys) -> None:
+    from turnabout.cli.screen import show_why
+
+    show_why(waived_answer())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Rules not checked, because a cell is missing" in shown
+    assert "half" in shown
