@@ -248,12 +248,12 @@ def test_flips_are_those_of_the_original():
 def test_a_fast_form_that_the_original_denies_is_not_believed():
     schema = Schema((Number("a", 0, 10, step=1),))
     problem = Problem(schema, weighing("linear", schema, {"a": 1.0}, -0.45))
-    honest = problem.judge
+    honest = problem.model.judge
 
     def strict(table: pd.DataFrame) -> np.ndarray:
         return np.where((table["a"] == 5) | (table["a"] == 9), -1.0, honest(table))
 
-    problem.judge = strict  # type: ignore[method-assign]
+    problem.model.judge = strict
     line = responsiveness(problem, pd.DataFrame({"a": [2]})).table.iloc[0]
     assert line["share"] == 4 / 10  # 6, 7, 8, 10, all asked of the original
     assert line["nearest"] == 6
