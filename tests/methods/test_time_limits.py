@@ -239,7 +239,7 @@ def test_two_rules_keep_the_limit(cls):
     check_honest(answer, problem, people)
 
 
-@pytest.mark.parametrize("more", [{}, {"robust": 0.05}], ids=["plans", "robust"])
+@pytest.mark.parametrize("more", [{}, {"certify": True}, {"robust": 0.05}], ids=["plans", "proofs", "robust"])
 def test_plans_keep_the_limit(more):
     problem, people = problem_for(ActionSequences), clients(120)
     answer, seconds = timed(ActionSequences(**more).fit(problem), people, 0.6)

@@ -144,6 +144,8 @@ class ActionSequences(Method):
         if not self.robust_limit >= 1:
             raise MethodError(f"robust_limit={self.robust_limit!r} allows no plan.", hint="give a factor from 1 up.")
         assert problem.actions is not None
+        if self.certify:
+            import turnabout.methods.sequences.certificate  # noqa: F401 - takes a while: not within a time limit
         self.actions_ = tightened(problem)
         joined = tuple(set(rule.features) for rule in problem.rules if order_matters(rule))
         self.words_ = Words(self.actions_, self.merge, joined)

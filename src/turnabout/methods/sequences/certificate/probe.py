@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import torch
 
 from turnabout.methods.sequences.certificate.jobs import Jobs
@@ -14,12 +17,19 @@ AT_ONCE = 1 << 14
 
 
 def probe(
-    question: Question, jobs: Jobs, low: Tensor, high: Tensor, found: Found, points: int = 64, halvings: int = 12
+    question: Question,
+    jobs: Jobs,
+    low: Tensor,
+    high: Tensor,
+    found: Found,
+    points: int = 64,
+    halvings: int = 12,
+    until: float = math.inf,
 ) -> None:
     """Put random points of the boxes (J, K) to the model and pull accepted ones back towards doing nothing.
 
     On the way from an accepted point to the one where no parameter moves the price falls, so halving that way finds a
-    cheaper accepted point. What is found goes to `found`.
+    cheaper accepted point. What is found goes to `found`. Stops at `until`, on the monotonic clock.
     """
     generator = torch.Generator().manual_seed(0)
     line = torch.where(jobs.words >= 0, jobs.words, question.tables.actions)
@@ -29,6 +39,8 @@ def probe(
     low, high = torch.maximum(low, kink - far), torch.minimum(high, kink + far)
     home = torch.minimum(torch.maximum(kink, low), high)
     for first in range(0, len(jobs), max(1, AT_ONCE // points)):
+        if time.monotonic() >= until:
+            return
         some = torch.arange(first, min(len(jobs), first + max(1, AT_ONCE // points)), device=low.device)
         rows = some.repeat_interleave(points)
         place = torch.rand(len(rows), low.shape[1], generator=generator, dtype=low.dtype).to(low.device)

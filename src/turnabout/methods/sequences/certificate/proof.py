@@ -11,6 +11,7 @@ Pass the grid for bounds on printed plans, or at least the rounding.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Literal
 import torch
 
 from turnabout.actions.steps import StepTables
+from turnabout.core.pace import Pace
 from turnabout.methods.sequences.certificate.bounds import bound_for
 from turnabout.methods.sequences.certificate.branch import Search
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
@@ -140,13 +142,16 @@ def certify(
         question = Question(model, tables, kinds, x, lo, hi, words.shape[1], grid, keeps)
         bound = bound_for(model, tables, kinds.moving, noise)
         proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
-        at_once = AT_ONCE if until is None else AT_ONCE // 8
-        for who in torch.arange(len(x), device=x.device).split(max(1, at_once // max(1, len(words)))):
-            if until is not None and time.monotonic() >= until:
-                proofs.lower[int(who[0]) :] = 0.0
-                break
-            left = None if until is None else (until - time.monotonic()) * len(who) / (len(x) - int(who[0]))
-            proofs.work(who, words[~hidden], left, batch, boxes)
+        most, done = max(1, AT_ONCE // max(1, len(words))), 0
+        pace = Pace(time_limit or 0.0, 1)  # people whose preparation takes little of the time limit
+        while done < len(x) and (until is None or time.monotonic() < until):
+            count = most if until is None else min(most, pace.rows)
+            who = torch.arange(done, min(len(x), done + count), device=x.device)
+            left = None if until is None else (until - time.monotonic()) * len(who) / (len(x) - done)
+            prepared = proofs.work(who, words[~hidden], left, batch, boxes)
+            done += len(who)
+            pace.note(len(who), prepared)
+        proofs.lower[done:] = 0.0  # no time for these
         if bool(hidden.any()):
             proofs.lower.clamp_(max=0.0)
             proofs.complete[:] = False
@@ -174,6 +179,7 @@ class _Proofs:
         self.how = [""] * len(upper)
         self.found = Found.none(question, len(upper))
         self.boxes = 0
+        self.reduction: Reduction | None = None
 
     @property
     def known(self) -> Tensor:
@@ -186,19 +192,21 @@ class _Proofs:
         found = self.found
         return Certificates(lower, self.how, self.complete, found.cost, found.words, found.r, self.boxes, seconds)
 
-    def work(self, who: Tensor, words: Tensor, seconds: float | None, batch: int | None, boxes: int | None) -> None:
-        """Prove what can be about some people."""
+    def work(self, who: Tensor, words: Tensor, seconds: float | None, batch: int | None, boxes: int | None) -> float:
+        """Prove what can be about some people; returns the seconds it took to prepare."""
         began, question = time.monotonic(), self.question
+        late = math.inf if seconds is None else began + seconds
         steps = self.rounding if question.grid is None else question.grid
         rounded = None if steps is None else steps > 0
         parts = question.tables, question.kinds, words, question.start, question.lo, question.hi
-        reduction = Reduction(*parts, rounded)
+        self.reduction = reduction = self.reduction or Reduction(*parts, rounded)
         work = self._prepare(who, words, reduction)
         lost = torch.isinf(self.known[who])
-        if bool(lost.any()) and len(work.jobs):
+        if bool(lost.any()) and len(work.jobs) and time.monotonic() < late:
             rows = torch.isin(work.jobs.person, who[lost]).nonzero().squeeze(1)
-            probe(question, work.jobs.pick(rows), work.low[rows], work.high[rows], self.found)
+            probe(question, work.jobs.pick(rows), work.low[rows], work.high[rows], self.found, until=late)
             work = self._prepare(who, words, reduction)
+        prepared = time.monotonic() - began
         busy = torch.zeros_like(self.complete)
         busy[work.jobs.person] = True
         self._write(who, self.known, torch.ones_like(busy), "conditions and costs alone", work)
@@ -206,15 +214,16 @@ class _Proofs:
         if self.bound is None:
             least = work.loose.scatter_reduce(0, work.jobs.person, work.jobs.constant, "amin")
             self._write(who, torch.minimum(self.known, least), least >= self._target, "costs alone", work)
-            return
+            return prepared
         spare = self.engine == "auto" and self.bound.units <= SMALL
         if self.engine != "milp":
             until = None if seconds is None else began + seconds * (BRANCHING if spare else 1.0)
             over = self._branch(who, work, until, batch or _batch(self.bound), boxes)
             who = who[~over[who]]
-        if len(who) and (self.engine == "milp" or spare):
+        if len(who) and (self.engine == "milp" or (spare and time.monotonic() < late)):
             until = began + seconds if seconds is not None else time.monotonic() + PATIENCE * len(who)
             self._programs(who, work, until if self.engine == "auto" or seconds is not None else None)
+        return prepared
 
     def _branch(self, who: Tensor, work: Work, until: float | None, batch: int, boxes: int | None) -> Tensor:
         """Branch and bound; (n,) for whom no box is left, so that nothing more is to be learned."""
