@@ -168,7 +168,7 @@ def test_a_pace_tells_the_call_from_the_rows():
 def test_a_slow_model_keeps_the_limit(cls, each, clock):
     plain = problem_for(cls)
     slow = problem_for(cls, model=slowed(plain.model, clock, NAP if not each else 0.0, each))
-    people = clients(40)
+    people = clients(20)
     method = cls.small().fit(slow)
     for limit in (0.5, 2.0):
         began = clock.time
