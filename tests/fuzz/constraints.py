@@ -197,7 +197,7 @@ class Budget:
         return f"the changes weigh {weigh:g} of {self.limit:g}" if weigh > self.limit + slack * size else None
 
     def spec(self) -> dict[str, Any]:
-        return {"rule": "budget", "limit": self.limit, "weights": dict(self.weights)}
+        return {"rule": "budget", "limit": self.limit} | ({"weights": dict(self.weights)} if self.weights else {})
 
 
 @dataclass(frozen=True)

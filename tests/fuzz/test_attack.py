@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from fuzz.questions import PER_WORLD
 from fuzz.run import safely
 
-BLOCKS, PROBLEMS = 15, 10
+BLOCKS, PROBLEMS = 12, 2 * PER_WORLD
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_attack(block):
     reports = [safely(seed) for seed in range(block * PROBLEMS, (block + 1) * PROBLEMS)]
