@@ -159,6 +159,7 @@ class Method(ABC):
             may be written, and others.
         query_limit : rows of the original that may be asked in the search for each refused person, for models that
             are slow or cost money; people searched together share them. Compiled models are searched without asking.
+            A row to be verified counts once, although a model whose answers depend on the batch is asked again alone.
         """
         problem = self._check(options, seed, time_limit, query_limit)
         run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit)
