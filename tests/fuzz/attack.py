@@ -80,7 +80,7 @@ def _attack(seed: int, report: Report) -> None:
     try:
         answer = ask_by_file(world, question) if question.file else ask(world, question)
     except ta.TurnaboutError as error:
-        report.refusal = str(error)
+        report.refusal = " ".join(str(error).split())
         if not any(piece in report.refusal for piece in EXPECTED):
             report.faults.append(Fault("refused without need", None, report.refusal))
         return
