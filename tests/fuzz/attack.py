@@ -25,6 +25,7 @@ from fuzz.questions import PER_WORLD, Question, random_question
 from fuzz.worlds import World, random_world
 from turnabout.actions.rules import from_dict as read_rule
 from turnabout.errors import MethodError
+from turnabout.methods.sequences.solve import Effort
 
 LIMIT = 20.0  # seconds that one problem may take; they take a tenth of one
 KEPT = ("category", "ordered", "date")  # types that a table keeps when its columns become objects
@@ -180,7 +181,8 @@ def choose(problem: ta.Problem, question: Question) -> ta.Method:
         cls = others[question.seed % len(others)]
     method = cls.small()
     if isinstance(method, ta.methods.ActionSequences):
-        method.certify = question.certify
+        method.certify, method.max_steps = question.certify, 1 + question.seed // 3 % 2
+        method.effort = Effort(draws=4, restarts=1, rounds=2)
     try:
         return method.fit(problem)
     except MethodError:  # a rule or a cost that this method cannot write down

@@ -7,7 +7,7 @@ import pytest
 from fuzz.questions import PER_WORLD
 from fuzz.run import safely
 
-BLOCKS, PROBLEMS = 12, 2 * PER_WORLD
+BLOCKS, PROBLEMS = 8, PER_WORLD
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
