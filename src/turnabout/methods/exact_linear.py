@@ -169,7 +169,7 @@ class ExactLinear(Method):
         open_ended = 0
         for i, low in zip(rows.tolist(), bound.tolist()):
             left = min(self.seconds, self.run.left / 4)  # one hard program must not take the time of all others
-            if self.run.over:
+            if self.run.over or left <= 0:
                 open_ended += 1
                 continue
             own, out = x[i : i + 1].cpu(), blocked[i].cpu().numpy()
