@@ -181,7 +181,7 @@ def choose(problem: ta.Problem, question: Question) -> ta.Method:
         cls = others[question.seed % len(others)]
     method = cls.small()
     if isinstance(method, ta.methods.ActionSequences):
-        method.certify, method.max_steps = question.certify, 1 + question.seed // 3 % 2
+        method.certify, method.max_steps = question.certify, question.steps
         method.effort = Effort(draws=4, restarts=1, rounds=2)
     try:
         return method.fit(problem)

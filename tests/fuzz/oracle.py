@@ -22,7 +22,6 @@ from fuzz.worlds import World
 
 SLACK = 1e-7  # share of a column's range that rounding may take
 KNOWN = ("ACCEPTED", "FOUND", "NOT_FOUND", "IMPOSSIBLE", "UNFINISHED", "UNREADABLE", "FAILED")
-MOST_STEPS = 2  # of the plans that are asked for
 COUNTED = 512  # rows up to which a complete search is promised
 
 
@@ -265,7 +264,7 @@ def _judge_search(
             continue
         candidates = [row for row in reachable(world, question, own) if not _unseen(world, own, row)]
         if question.acts:
-            candidates = [row for row in candidates if sum(not same(a, b) for a, b in zip(own, row)) <= MOST_STEPS]
+            candidates = [row for row in candidates if sum(not same(a, b) for a, b in zip(own, row)) <= question.steps]
         good = accepted_rows(world, candidates, landing_chance(world, question, own))
         if said == "IMPOSSIBLE":
             seen.proofs += 1

@@ -46,6 +46,11 @@ class Question:
         return self.method == "ActionSequences"
 
     @property
+    def steps(self) -> int:
+        """How many steps a plan of actions may have; each changes one column."""
+        return 1 + self.seed // 3 % 2
+
+    @property
     def certify(self) -> bool:
         """Whether a lower bound on the cost of plans is asked for too."""
         return self.acts and self.seed % 3 == 0
