@@ -114,7 +114,8 @@ def work(first: int, place: int, takes: Any, gives: Any, until: float) -> None:
     logging.disable(logging.CRITICAL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # C libraries talk
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    while time.time() < until:
+    parent = multiprocessing.parent_process()
+    while time.time() < until and (parent is None or parent.is_alive()):
         with takes.get_lock():
             block, takes.value = takes.value, takes.value + 1
         for seed in range(first + block * PER_WORLD, first + (block + 1) * PER_WORLD):
