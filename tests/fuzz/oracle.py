@@ -234,6 +234,8 @@ def _judge_status(world: World, question: Question, status: dict[Any, str], seen
         if broken:
             if said not in ("UNREADABLE", "FAILED"):
                 seen.accuse("unreadable row answered", person, f"{said}: {world.row(own)}")
+        elif said == "UNFINISHED" and question.time_limit is not None:
+            continue
         elif said in ("UNREADABLE", "FAILED", "UNFINISHED"):
             if not isinstance(_answered(lambda own=own: world.decider.ask(build(world.columns, [own]))), Exception):
                 seen.accuse(f"{said} without a cause", person, f"{world.row(own)}")

@@ -55,6 +55,11 @@ class Question:
         """Whether a lower bound on the cost of plans is asked for too."""
         return self.acts and self.seed % 3 == 0
 
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds; proofs about plans may take minutes."""
+        return 2.0 if self.certify else None
+
 
 def random_question(world: World, seed: int) -> Question:
     """The question of a seed about its world."""
