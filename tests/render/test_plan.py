@@ -115,7 +115,7 @@ def test_people_without_a_plan_are_told_why():
         "No plan was found for b: refused by 0.2; see what binds. What binds: at their limit: income."
     )
     assert write_plan(answer, 3) == "Person 3 has no plan, and that is proved: 2 < 3."
-    with pytest.raises(TurnaboutError, match="has no plan to show: her status is NOT_FOUND"):
+    with pytest.raises(TurnaboutError, match="has no plan to show: their status is NOT_FOUND"):
         draw_plan(answer, "b")
 
 

@@ -78,8 +78,8 @@ def _leveled(schema: Schema) -> list[Feature]:
 
 def _refused(model: Model, doubtful: Mapping[str, list[Level]], background: pd.DataFrame | None) -> Unseen:
     """The doubtful levels on which the original raises or answers nothing, though it answers about another row."""
-    base = _answered_row(model, background)
-    if base is None or not doubtful:
+    base = _answered_row(model, background) if doubtful else None
+    if base is None:
         return {}
     schema = model.schema
     cells = [(name, level) for name, levels in doubtful.items() for level in levels]
