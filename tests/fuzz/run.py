@@ -6,6 +6,7 @@ Problem k of a run with seed S is problem S * STRIDE + k; its number alone repro
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -114,6 +115,8 @@ def work(first: int, place: int, takes: Any, gives: Any, until: float) -> None:
     logging.disable(logging.CRITICAL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # C libraries talk
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    gc.freeze()  # libraries fill the heap, and need not be looked through again
+    gc.set_threshold(50_000)
     parent = multiprocessing.parent_process()
     while time.time() < until and (parent is None or parent.is_alive()):
         with takes.get_lock():

@@ -7,7 +7,7 @@ import pytest
 from fuzz.questions import PER_WORLD
 from fuzz.run import safely
 
-BLOCKS, PROBLEMS = 8, PER_WORLD
+BLOCKS, PROBLEMS = 6, PER_WORLD
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
