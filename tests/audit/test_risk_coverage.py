@@ -14,6 +14,7 @@ from turnabout.audit.risk.sums import Stand
 from turnabout.testing.gaussians import Gaussians, Projection
 
 
+@pytest.mark.slow
 def test_every_interval_covers():  # check 28, for all figures
     found = risk_coverage(n=500, repeats=1000, bootstrap=500)
     assert "excess.given" in found.by_figure and len(found.by_figure) == 23

@@ -57,6 +57,7 @@ def test_codes_say_what_the_table_says(script):
 
 
 @needs_adult
+@pytest.mark.slow
 def test_small_run_writes_its_figures(tmp_path):
     out = tmp_path / "figures.json"
     command = [sys.executable, str(BENCHMARKS / "attributions.py"), "--small", "--json", str(out)]

@@ -80,6 +80,7 @@ def test_the_wrong_sign_lowers_every_score(parts):
 
 
 @needs_data
+@pytest.mark.slow
 def test_small_run_writes_its_figures(tmp_path):
     out = tmp_path / "figures.json"
     script = str(PAPERS / "pare.py")

@@ -45,7 +45,7 @@ every_method = pytest.mark.parametrize("cls", methods.ALL, ids=lambda cls: cls._
 
 @cache
 def report(cls: type) -> Report:
-    return examine(cls)
+    return examine(cls, examples=8)
 
 
 def expect(given: Report, name: str) -> None:
@@ -67,6 +67,7 @@ def test_contract_on_adult(cls, data_home):
 
 
 @every_method
+@pytest.mark.slow
 def test_contract_on_heloc(cls, data_home):
     case = real_case("heloc", estimators_for(cls.requires)[-1], actions=cls.needs_actions)
     assert examine(cls, problems=[case], examples=0, data=False, only=ON_ROWS).failed == {}

@@ -191,7 +191,7 @@ def test_labels_without_scores_are_asked_for_alone(table, schema):
     ask = lambda rows: (planted(1e-2)(rows) >= 0.5).astype(float)  # noqa: E731
     model = ta.models.wrap(ask, schema, background=table)
     assert model.alone and model.noise == 1e-12
-    answer = find(model, table.iloc[:12])
+    answer = find(model, table.iloc[:4])
     rows = answer.options[list(schema.names)]
     assert len(rows) and all(ask(rows.iloc[i : i + 1])[0] == 1 for i in range(len(rows)))
 
