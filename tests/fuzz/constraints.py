@@ -132,13 +132,20 @@ class Condition:
 
 @dataclass(frozen=True)
 class Implies:
-    """If one column does one thing, another does another."""
+    """If one column does one thing, another does another.
+
+    Whether a missing cell is of a level cannot be checked: then the other column does what is asked, or nothing.
+    """
 
     condition: Condition
     consequence: Condition
 
     def breaks(self, columns: ByName, old: Cells, new: Cells, slack: float) -> str | None:
         first, then = self.condition, self.consequence
+        if first.kind == "is" and old[first.name] is None:
+            moved = not same(old[then.name], new[then.name])
+            done = then.holds(columns[then.name], old[then.name], new[then.name], slack)
+            return f"{then.name} changed, and {first.name} is missing" if moved and not done else None
         if not first.holds(columns[first.name], old[first.name], new[first.name], -slack):
             return None
         if new[then.name] is None and same(old[first.name], new[first.name]):
@@ -244,7 +251,10 @@ class Polytope:
 
 @dataclass(frozen=True)
 class Follows:
-    """A column moves with its parents: new = own + sum of weights * change, to the nearest value that prints."""
+    """A column moves with its parents: new = own + sum of weights * change, to the nearest value that prints.
+
+    Where its own value is missing, nothing can follow: then its parents stay.
+    """
 
     target: str
     weights: Mapping[str, float]
@@ -263,7 +273,8 @@ class Follows:
 
     def breaks(self, columns: ByName, old: Cells, new: Cells, slack: float) -> str | None:
         if old[self.target] is None:
-            return None
+            moved = {owner(columns, key) for key in self.weights} & set(changed(columns, old, new))
+            return f"{sorted(moved)} changed, and {self.target} is missing" if moved else None
         column, aim = columns[self.target], self.aim(columns, old, new)
         if new[self.target] is None:
             return f"{self.target} went missing"
