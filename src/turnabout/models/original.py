@@ -101,8 +101,9 @@ class PlainTypes:
 
     Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
     made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
-    A model that cannot take plain types either is asked in those of the training table, where that is known, and then
-    with codes as objects, which files and tables without a background do not tell from numbers.
+    A model that cannot take plain types either is asked in those of the training table, where that is known, then with
+    codes as objects, which files and tables without a background do not tell from numbers, and then with True, False and
+    gaps as pandas' boolean.
     """
 
     def __init__(self, schema: Schema, like: pd.DataFrame | None):
@@ -124,7 +125,8 @@ class PlainTypes:
         except ModelError:
             raise
         except Exception as error:
-            for other in (self(frame), self._as_trained(frame), self._levels_as_objects(frame)):
+            others = (self._as_trained, self._levels_as_objects, self._booleans)
+            for other in (self(frame), *(change(frame) for change in others)):
                 if other is not frame:
                     try:
                         return question(other)
@@ -154,6 +156,11 @@ class PlainTypes:
                 if column.dtype == wanted:
                     changed[name] = column.set_axis(frame.index)
         return frame.assign(**changed) if changed else frame
+
+    def _booleans(self, frame: pd.DataFrame) -> pd.DataFrame:
+        objects = [name for name in frame.columns if frame[name].dtype == np.dtype(object)]
+        names = [n for n in objects if all(is_missing(c) or isinstance(c, (bool, np.bool_)) for c in frame[n])]
+        return frame.astype(dict.fromkeys(names, "boolean")) if names else frame
 
     def _levels_as_objects(self, frame: pd.DataFrame) -> pd.DataFrame:
         names = [name for name in frame.columns if name in self._levels and frame[name].dtype.kind in "biuf"]
