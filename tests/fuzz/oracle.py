@@ -249,9 +249,10 @@ def _judge_decision(world: World, question: Question, person: Any, own: list[Cel
     if any(isinstance(verdict, Exception) for verdict in verdicts):
         return
     answers = [bool(verdict.yes[0]) for verdict in verdicts if isinstance(verdict, Verdict)]
+    clear = all(verdict.margin[0] > world.decider.noise for verdict in verdicts if isinstance(verdict, Verdict))
     if said == "ACCEPTED" and not any(answers):
         seen.accuse("false ACCEPTED", person, f"the original refuses {world.row(own)}")
-    if said in ("FOUND", "NOT_FOUND", "IMPOSSIBLE") and all(answers) and question.landing is None:
+    if said in ("FOUND", "NOT_FOUND", "IMPOSSIBLE") and clear and all(answers) and question.landing is None:
         seen.accuse("false refusal", person, f"{said}, and the original accepts {world.row(own)}")
 
 

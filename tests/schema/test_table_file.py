@@ -380,3 +380,10 @@ def test_files_that_are_none_are_told(tmp_path):
             read_table(path)
     with pytest.raises(DataError, match="no kind of table"):
         read_table(io.StringIO("a"), kind="xml")
+
+
+def test_words_for_a_gap_stay_text_where_nothing_is_declared(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("branch,income\nNone,3\n7,4\n", encoding="utf-8")
+    schema = ta.Schema([ta.schema.Passthrough("branch"), ta.Number("income", 0, 10, step=1)])
+    assert list(read_table(path, schema)["branch"]) == ["None", "7"]

@@ -102,8 +102,8 @@ class PlainTypes:
     Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
     made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
     A model that cannot take plain types either is asked in those of the training table, where that is known, then with
-    codes as objects, which files and tables without a background do not tell from numbers, and then with True, False and
-    gaps as pandas' boolean.
+    codes as objects, which files and tables without a background do not tell from numbers, and then with True, False
+    and gaps as pandas' boolean.
     """
 
     def __init__(self, schema: Schema, like: pd.DataFrame | None):

@@ -47,7 +47,7 @@ def declared_column(feature: Feature, texts: Sequence[str]) -> pd.Series:
         return column
     if hasattr(feature, "levels"):
         return _column_of(texts, _level_reader(feature, feature.levels), _type_when_empty(feature))
-    return column_by_look(texts)[0]  # it may hold anything
+    return column_by_look(texts, absent=frozenset())[0]  # it may hold anything, words for a gap among it
 
 
 def declared_cells(feature: Feature, cells: Sequence[Any]) -> pd.Series:
@@ -71,7 +71,7 @@ def text_column(texts: Sequence[str]) -> pd.Series:
     return _column_of(texts, lambda text: text, TEXT)
 
 
-def column_by_look(texts: Sequence[str]) -> tuple[pd.Series, str]:
+def column_by_look(texts: Sequence[str], absent: frozenset[str] = ABSENT) -> tuple[pd.Series, str]:
     """Texts as the numbers or truths that all of them are, else as they are; and the text that made the difference.
 
     The text is "" unless the column looks like one of numbers: then a person should know that it is none.
@@ -80,10 +80,10 @@ def column_by_look(texts: Sequence[str]) -> tuple[pd.Series, str]:
     for no, yes in TRUTHS:
         if different and different <= {no, yes}:
             return _column_of(texts, {no: False, yes: True}.__getitem__, "object"), ""
-    present = [text for text in different if text not in ABSENT]
+    present = [text for text in different if text not in absent]
     odd = _odd(present)
     if len(odd) < len(present) and all(INFINITE.fullmatch(text) for text in odd):
-        column = _number_column(texts, ABSENT)
+        column = _number_column(texts, absent)
         if column.dtype != object:  # else they have too many digits for any number
             return column, ""
         odd = present

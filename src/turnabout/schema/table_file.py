@@ -117,7 +117,7 @@ class TableFile:
         """Whether a column of CSV is text by its look."""
         if self.has_types or name not in self.columns:
             return False
-        return bool(column_by_look(self.columns[name])[0].dtype == TEXT)
+        return bool(column_by_look(self.columns[name], absent=frozenset())[0].dtype == TEXT)
 
     def read(
         self, schema: Schema | None = None, *, as_text: Collection[str] = (), by_look: Collection[str] = ()
