@@ -404,3 +404,17 @@ def test_a_query_limit_must_be_a_number(table, schema):
     method = ta.methods.LocalSearch().fit(ta.Problem(schema, ta.models.wrap(bank, schema)))
     with pytest.raises(MethodError, match="query_limit=0"):
         method.find(table, query_limit=0)
+
+
+def test_truths_with_gaps_are_asked_about_in_a_type_that_the_model_takes():
+    """As LightGBM: no objects, and a file makes objects of True, False and gaps."""
+    schema = ta.Schema([ta.Binary("owner", (False, True), missing=True), ta.Number("income", 0, 10, step=1)])
+
+    def strict(rows):
+        if rows.owner.dtype == object:
+            raise ValueError("objects are not taken")
+        return (rows.income.to_numpy(dtype=float) + rows.owner.astype("Float64").fillna(0).to_numpy(dtype=float)) / 12
+
+    people = pd.DataFrame({"owner": [True, None, False], "income": [3.0, 4.0, 9.0]}, dtype=object)
+    answer = ta.find(strict, people, schema=schema)
+    assert list(answer.status) == [ta.Status.FOUND, ta.Status.FOUND, ta.Status.ACCEPTED]
