@@ -10,7 +10,6 @@ one and a half times the limit, and one call of the model.
 from __future__ import annotations
 
 import argparse
-import copy
 import time
 import warnings
 from collections.abc import Iterator
@@ -25,9 +24,8 @@ from rich.table import Table
 import turnabout as ta
 from turnabout.actions import ActionSet
 from turnabout.core import Method
-from turnabout.models import Differentiable, Model
-from turnabout.testing.deciders import Kind, random_model
-from turnabout.typing import Tensor
+from turnabout.models import Differentiable
+from turnabout.testing.deciders import Kind, random_model, slowed_model
 
 NAP = 0.03  # seconds that a slow model takes for a call, whatever the number of rows
 
@@ -62,25 +60,6 @@ def clients(schema: ta.Schema, n: int, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-class Slow(Model):
-    """Mixed into a model's class: every call takes a nap first."""
-
-    def judge(self, table: pd.DataFrame) -> np.ndarray:
-        time.sleep(NAP)
-        return super().judge(table)
-
-    def margin(self, x: Tensor) -> Tensor:
-        time.sleep(NAP)
-        return super().margin(x)
-
-
-def slowed(model: Model) -> Model:
-    """The same model, half asleep."""
-    model = copy.copy(model)
-    model.__class__ = type(f"Slow{type(model).__name__}", (Slow, type(model)), {})
-    return model
-
-
 def rules() -> list[ta.rules.Rule]:
     """A budget over all changes, and a consequence."""
     together = ta.rules.Linear({"n0": 1.0, "n1": 1.0, "n2": 1.0}, "<=", 160.0)
@@ -95,7 +74,7 @@ def cases(people: int) -> Iterator[Case]:
         for nap in (0.0, NAP):
             kind: Kind = "net" if cls.requires is Differentiable or cls.needs_actions else "function"
             model = random_model("linear" if cls is ta.methods.ExactLinear else kind, schema, 3)
-            model = slowed(model) if nap else model
+            model = slowed_model(model, nap) if nap else model
             actions = ActionSet.draft(schema) if cls.needs_actions else None
             laws = () if cls.needs_actions else rules()
             problem = ta.Problem(schema, model, rules=laws, background=background, actions=actions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Mapping
 from typing import Literal, get_args
 
@@ -165,3 +167,24 @@ def _tree(schema: Schema, score: nn.Module, seed: int) -> Model:
     tree = DecisionTreeClassifier(max_depth=5, random_state=0)
     fitted = Pipeline([("columns", ColumnTransformer(parts)), ("tree", tree)]).fit(people, yes)
     return wrap(fitted, schema, background=people)
+
+
+class Slow(Model):
+    """Mixed into a model's class: every call takes a nap first."""
+
+    nap: float
+
+    def judge(self, table: pd.DataFrame) -> np.ndarray:
+        time.sleep(self.nap)
+        return super().judge(table)
+
+    def margin(self, x: Tensor) -> Tensor:
+        time.sleep(self.nap)
+        return super().margin(x)
+
+
+def slowed_model(model: Model, nap: float) -> Model:
+    """The same model, which takes so many seconds more for each call."""
+    model = copy.copy(model)
+    model.__class__ = type(f"Slow{type(model).__name__}", (Slow, type(model)), {"nap": nap})
+    return model

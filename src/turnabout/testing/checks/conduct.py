@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import time
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import TurnaboutError
 from turnabout.models import Model
 from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.deciders import slowed_model
 from turnabout.testing.generate import Case
 from turnabout.testing.trial import Trial, find, quiet
-from turnabout.typing import Tensor
 
 NAP = 0.02  # seconds that the slowed model takes for each call
 LIMIT = 0.2  # seconds allowed to find
@@ -196,23 +194,10 @@ def _timed(method: Any, case: Case, limit: float) -> tuple[Recourse, float]:
     return answer, time.monotonic() - start
 
 
-class Slow(Model):
-    """Mixed into a model's class: every call takes a nap first."""
-
-    def judge(self, table: pd.DataFrame) -> np.ndarray:
-        time.sleep(NAP)
-        return super().judge(table)
-
-    def margin(self, x: Tensor) -> Tensor:
-        time.sleep(NAP)
-        return super().margin(x)
-
-
 def slowed(case: Case) -> Case:
     """The case with a model that takes its time."""
     problem = case.problem
-    model = copy.copy(problem.model)
-    model.__class__ = type(f"Slow{type(model).__name__}", (Slow, type(model)), {})
+    model = slowed_model(problem.model, NAP)
     labels = None if problem.labels is None else problem.labels.numpy()
     slow = Problem(
         problem.schema,
