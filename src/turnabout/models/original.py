@@ -125,9 +125,8 @@ class PlainTypes:
         except ModelError:
             raise
         except Exception as error:
-            others = (self._as_trained, self._levels_as_objects, self._booleans)
-            for other in (self(frame), *(change(frame) for change in others)):
-                if other is not frame:
+            for change in (self, self._as_trained, self._levels_as_objects, self._booleans):
+                if (other := change(frame)) is not frame:
                     try:
                         return question(other)
                     except Exception:  # what was said of the frame as it is tells more
