@@ -376,7 +376,7 @@ def test_remote_refuses_odd_settings(arguments, text):
 # -- a budget of queries -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, ta.methods.ActionSequences])
 @pytest.mark.parametrize("limit", [5, 60])
 def test_the_query_limit_is_kept(table, schema, method, limit):
     asked = []
@@ -386,7 +386,8 @@ def test_the_query_limit_is_kept(table, schema, method, limit):
         return bank(rows)
 
     people = table.iloc[:40]
-    problem = ta.Problem(schema, ta.models.wrap(counted, schema), background=table)
+    actions = ta.ActionSet.draft(schema) if method.needs_actions else None
+    problem = ta.Problem(schema, ta.models.wrap(counted, schema), background=table, actions=actions)
     fitted = method.small().fit(problem)
     asked.clear()
     answer = fitted.find(people, query_limit=limit)
@@ -398,6 +399,15 @@ def test_the_query_limit_is_kept(table, schema, method, limit):
     assert not (answer.status == ta.Status.IMPOSSIBLE).any()
     if limit == 5:
         assert len(unfinished)
+
+
+def test_plans_of_actions_are_found_within_a_query_limit_and_prove_nothing(table, schema):
+    actions = ta.ActionSet.draft(schema)
+    problem = ta.Problem(schema, ta.models.wrap(bank, schema), background=table, actions=actions)
+    method = ta.methods.ActionSequences(max_steps=1, certify=True).fit(problem)
+    answer = method.find(table.iloc[:40], query_limit=200)
+    assert (answer.status == ta.Status.FOUND).sum() > 0.8 * (answer.status != ta.Status.ACCEPTED).sum()
+    assert answer.plans.lower_bound.isna().all()
 
 
 def test_a_query_limit_must_be_a_number(table, schema):

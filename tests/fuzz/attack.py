@@ -140,11 +140,11 @@ def ask(world: World, question: Question) -> ta.Recourse:
     problem = pose(world, question)
     method = choose(problem, question)
     terms: dict[str, Any] = {"options": question.options, "seed": question.seed % 97, "landing": question.landing}
-    answer = method.find(people, **terms, time_limit=question.time_limit)
+    answer = method.find(people, **terms, time_limit=question.time_limit, query_limit=question.query_limit)
     pd.testing.assert_frame_equal(people, before)
     if question.seed % 5 == 0:
         assert ta.Recourse.from_json(answer.to_json()) == answer, "the answer does not read back from its document"
-    if question.seed % 9 == 0 and world.decider.noise < SINGLE and question.time_limit is None:
+    if question.seed % 9 == 0 and world.decider.noise < SINGLE and not question.is_limited:
         again = method.find(people[::-1], **terms)
         assert (again.status[answer.status.index] == answer.status).all(), "statuses depend on the order of people"
         order = again.options["cost"].sort_index()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -234,7 +234,7 @@ def _judge_status(world: World, question: Question, status: dict[Any, str], seen
         if broken:
             if said not in ("UNREADABLE", "FAILED"):
                 seen.accuse("unreadable row answered", person, f"{said}: {world.row(own)}")
-        elif said == "UNFINISHED" and question.time_limit is not None:
+        elif said == "UNFINISHED" and question.is_limited:
             continue
         elif said in ("UNREADABLE", "FAILED", "UNFINISHED"):
             if not isinstance(_answered(lambda own=own: world.decider.ask(build(world.columns, [own]))), Exception):
@@ -244,8 +244,14 @@ def _judge_status(world: World, question: Question, status: dict[Any, str], seen
 
 
 def _judge_decision(world: World, question: Question, person: Any, own: list[Cell], said: str, seen: Judgement) -> None:
-    """A status that the original contradicts is wrong if it does so whichever way it is asked."""
-    verdicts = asked_every_way(world, [own]).values()
+    """A status that the original contradicts is wrong if it does so whichever way it is asked.
+
+    A file may say nothing of precision: its decimals are read as doubles, also where training had floats.
+    """
+    verdicts = list(asked_every_way(world, [own]).values())
+    if question.file:
+        doubles = [replace(c, dtype="float64") if "float" in c.dtype.lower() else c for c in world.columns]
+        verdicts.append(_answered(lambda: world.decider.ask(build(doubles, [own]))))
     if any(isinstance(verdict, Exception) for verdict in verdicts):
         return
     answers = [bool(verdict.yes[0]) for verdict in verdicts if isinstance(verdict, Verdict)]
@@ -263,6 +269,7 @@ def _judge_search(
     for place, (person, said) in enumerate(status.items()):
         own = question.people[place]
         exact = question.certify if question.acts else is_exact(world, own, answer.made_by)
+        exact &= question.query_limit is None
         if place in question.broken or not (said == "IMPOSSIBLE" or (exact and said in ("FOUND", "NOT_FOUND"))):
             continue
         candidates = [row for row in reachable(world, question, own) if not _unseen(world, own, row)]

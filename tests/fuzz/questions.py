@@ -61,6 +61,16 @@ class Question:
         """Seconds; proofs about plans may take minutes."""
         return 2.0 if self.certify else None
 
+    @property
+    def query_limit(self) -> int | None:
+        """Rows of the original that may be asked for each person."""
+        return (5, 40, 400)[self.seed % 3] if self.seed % 13 == 4 and self.file is None else None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a search may end before it is done."""
+        return self.time_limit is not None or self.query_limit is not None
+
 
 def random_question(world: World, seed: int) -> Question:
     """The question of a seed about its world."""

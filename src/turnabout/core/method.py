@@ -160,7 +160,7 @@ class Method(ABC):
         query_limit : rows of the original that may be asked in the search for each refused person, for models that
             are slow or cost money; people searched together share them. Compiled models are searched without asking.
             A row to be verified counts once, although a model whose answers depend on the batch is asked again alone.
-            `ActionSequences` does not count the rows of its search yet.
+            Plans of actions come without lower bounds then, which would need every row.
         """
         problem = self._check(options, seed, time_limit, query_limit)
         run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit)

@@ -83,6 +83,16 @@ class Run:
         self.skipped += rows - granted
         return granted
 
+    @contextmanager
+    def saving(self, share: float) -> Iterator[None]:
+        """A stage that leaves such a share of the queries to those that follow."""
+        saved = 0.0 if self.query_limit is None else share * self.queries_left // 1
+        self.queries_left -= saved
+        try:
+            yield
+        finally:
+            self.queries_left += saved
+
     # -- time -------------------------------------------------------------------------------------------------
 
     @property

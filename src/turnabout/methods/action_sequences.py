@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 EXPLORE, PROVE = 0.5, 0.7  # shares of the time left for finding plans that are to be proved, and for proofs
 HARDEN = 0.5  # and for plans that bear slips
+SAVED = 0.3  # share of the queries that is left for printing plans
 SLIPPED = 48  # sequences of a person that are tried when plans must bear slips
 MOST_WORDS = 20_000  # sequences over which a lower bound is proved
 SPARE = 6  # plans made printable for each person, beyond the options asked for
@@ -151,14 +152,14 @@ class ActionSequences(Method):
         self.words_ = Words(self.actions_, self.merge, joined)
 
     def _search(self, x: Tensor) -> Proposal:
-        with self.run.within(EXPLORE if self.certify or self.robust is not None else PROVE):
+        with self.run.within(EXPLORE if self.certify or self.robust is not None else PROVE), self.run.saving(SAVED):
             search = self.explore(x)
         chosen = [(i, word) for i in range(len(x)) for word in _choice(search, i, SPARE + 2 * self.run.options)]
         given = [search.ledger.r[search.ledger.place[i][word]] for i, word in chosen]
         with self.run.within(PROVE if self.certify or self.robust is not None else 1.0):
             plans, cost = self._print(x, chosen, given)
         with self.run.within(PROVE):
-            proved = self._certify(x, search, cost) if self.certify else None
+            proved = self._certify(x, search, cost) if self.certify and not self._is_limited else None
         if proved is not None:
             plans = self._add_proved(x, search, plans, proved, cost)
         if self.robust is not None:
@@ -174,6 +175,11 @@ class ActionSequences(Method):
                     f"{proved.how[i]} over all their parameters."
                 )
         return proposal
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether the search may ask about few rows only; a proof would need the model's form, or all rows."""
+        return self.run.query_limit is not None and not self.problem_.model.compiled
 
     def _certify(self, x: Tensor, search: Search, upper: Tensor) -> Certificates | None:
         """Lower bounds for everyone, over the values that can be printed; upper (n,) is what printed plans cost."""
@@ -239,12 +245,14 @@ class ActionSequences(Method):
     def _solver(self, x: Tensor) -> Solver:
         problem, actions = self.problem_, self.actions_
         lo, hi = problem.bounds(x)
-        decision = Decision(problem.model, actions.tables, x)
+        decision = Decision(problem.model, actions.tables, x, self.ask)
         effort = self.effort
         if effort is None:
             effort = Effort(draws=64, restarts=8, descent=Descent(steps=40, lr=1.0)) if actions.free else Effort()
         if self.relaxation == "exponential" and effort.descent is None:
             effort = Effort(effort.draws, effort.restarts, Descent(steps=200, lr=0.05), effort.rounds)
+        if self._is_limited:
+            effort = effort.within(self.run.queries_left / (len(x) * len(self.words_.up_to(self.max_steps))))
         return Solver(
             decision,
             actions,

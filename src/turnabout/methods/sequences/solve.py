@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from turnabout.typing import Tensor
 
 Parts = Callable[..., Iterator[slice]]
 STARTS = 64  # rows that one word stands for, roughly
-TEETH = 1024  # points of the comb over a single parameter
+WIDER = 4  # how many times more draws are looked at where no gradient leads on
 ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
 
 
@@ -31,13 +31,21 @@ class Effort:
     """How hard to look for the parameters of one word.
 
     draws : points looked at; restarts : how many of them are improved; descent : Adam on (3) of the paper before the
-    walk, None for none; rounds : convex steps along the boundary.
+    walk, None for none; rounds : convex steps along the boundary; teeth : points of the comb over a single parameter.
     """
 
     draws: int = 64
     restarts: int = 4
     descent: Descent | None = None
     rounds: int = 20
+    teeth: int = 1024
+
+    def within(self, rows: float) -> Effort:
+        """This effort, or as much of it as asks about so many rows for each word."""
+        if rows >= max(WIDER * self.draws, self.teeth):
+            return self
+        draws, teeth = max(1, int(rows) // WIDER), max(4, int(rows) // 4 * 4)
+        return replace(self, draws=min(draws, self.draws), teeth=min(teeth, self.teeth), restarts=1)
 
 
 @dataclass
@@ -110,17 +118,22 @@ class Solver:
         return out
 
     def _starts(self, batch: Batch, words: Tensor, budget: Tensor, target: Tensor, label: str) -> Tensor:
-        """(B, restarts, T, P): the best of some draws; of a comb, for words with a single parameter."""
+        """(B, restarts, T, P): the best of some draws; of a comb, for words with a single parameter; 0 without any."""
         steps, effort = words.shape[1], self.effort
-        draws = effort.draws * (1 if isinstance(self.decision.model, Differentiable) else 4)
+        draws = effort.draws * (1 if isinstance(self.decision.model, Differentiable) else WIDER)
         if self.actions.free:
             generator = self.generator("free", label, steps)
             return screen(batch, self._free_starts(batch, words, draws, generator), effort.restarts, target)
-        r = screen(batch, draw(batch, draws, budget, self.generator("draw", label, steps)), effort.restarts, target)
-        single = (batch.used.flatten(1).sum(1) == 1).nonzero().squeeze(1)
+        count = batch.used.flatten(1).sum(1)
+        r = torch.zeros(len(words), effort.restarts, steps, batch.script.gain.shape[2]).to(batch.start)
+        several, single = (count > 1).nonzero().squeeze(1), (count == 1).nonzero().squeeze(1)
+        if len(several):
+            part = batch.pick(several)
+            drawn = draw(part, draws, budget[several], self.generator("draw", label, steps))
+            r[several] = screen(part, drawn, effort.restarts, target[several])
         if len(single):
             part = batch.pick(single)
-            comb = scan(part, TEETH, budget[single])
+            comb = scan(part, effort.teeth, budget[single])
             r[single] = screen(part, comb, effort.restarts, target[single])
         return r
 
