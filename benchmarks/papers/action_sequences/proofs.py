@@ -24,9 +24,10 @@ def certified(answers: Answers, name: str, count: int, time_limit: float, length
     method = ActionSequences(max_steps=length).fit(problem)
     words = as_tensor(method.words_.up_to(length), length)
     lo, hi = (actions.tables.units(side) for side in problem.bounds(x))
-    rounding = 0.5 * Ground.of(problem.schema, actions, x.device).step
+    ground = Ground.of(problem.schema, actions, x.device)
     upper = torch.tensor(plans.tolist(), dtype=torch.float64)
-    proof = certify(problem.model, actions.tables, x, words, lo, hi, upper, GAP, time_limit, rounding=rounding)
+    printed = {"grid": ground.step, "leads": ground.lead, "noise": problem.model.noise}
+    proof = certify(problem.model, actions.tables, x, words, lo, hi, upper, GAP, time_limit, **printed)
     gap = 1 - (proof.lower_bound / upper).numpy()
     n = len(plans)
     figures = {
