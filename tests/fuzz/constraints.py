@@ -14,6 +14,7 @@ from fuzz.columns import Cell, Column, same
 
 Cells = Mapping[str, Cell]
 ByName = Mapping[str, Column]
+ROUNDED = 1e-9  # share of a range: 0.5 - 0.4 is a fall of 0.1, although not in floating point
 
 
 class Constraint(Protocol):
@@ -146,7 +147,7 @@ class Implies:
             moved = not same(old[then.name], new[then.name])
             done = then.holds(columns[then.name], old[then.name], new[then.name], slack)
             return f"{then.name} changed, and {first.name} is missing" if moved and not done else None
-        if not first.holds(columns[first.name], old[first.name], new[first.name], -slack):
+        if not first.holds(columns[first.name], old[first.name], new[first.name], -slack or ROUNDED):
             return None
         if new[then.name] is None and same(old[first.name], new[first.name]):
             return None  # no change conditions it
