@@ -428,3 +428,19 @@ def test_truths_with_gaps_are_asked_about_in_a_type_that_the_model_takes():
     people = pd.DataFrame({"owner": [True, None, False], "income": [3.0, 4.0, 9.0]}, dtype=object)
     answer = ta.find(strict, people, schema=schema)
     assert list(answer.status) == [ta.Status.FOUND, ta.Status.FOUND, ta.Status.ACCEPTED]
+
+
+def test_a_model_that_knows_missing_levels_as_none_is_asked_about_none(tmp_path):
+    """A parquet file keeps codes and gaps as numbers and NaN, and an encoder that has seen None knows no NaN."""
+    codes = pd.Series([2, 3, 5, None] * 10, dtype=object)
+    table = pd.DataFrame({"code": codes, "income": np.arange(40.0)})
+    columns = make_column_transformer((OneHotEncoder(), ["code"]), remainder="passthrough")
+    model = make_pipeline(columns, LogisticRegression()).fit(table, table.income > 20)
+    schema = ta.Schema([ta.Category("code", (2, 3, 5), missing=True), ta.Number("income", 0, 40, step=1)])
+    table.to_parquet(tmp_path / "people.parquet")
+    people = ta.schema.read_table(tmp_path / "people.parquet", schema)
+    answer = ta.find(model, people, schema=schema, background=people)
+    assert set(answer.status) == {ta.Status.ACCEPTED, ta.Status.FOUND}
+    rows = answer.options[["code", "income"]]
+    rows = rows.assign(code=rows.code.astype(object).where(rows.code.notna(), None))
+    assert model.predict(rows).all()

@@ -102,8 +102,8 @@ class PlainTypes:
     Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
     made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
     A model that cannot take plain types either is asked in those of the training table, where that is known, then with
-    codes as objects, which files and tables without a background do not tell from numbers, and then with True, False
-    and gaps as pandas' boolean.
+    codes as objects, which files and tables without a background do not tell from numbers, then with None for a missing
+    level, which files do not tell from NaN, and then with True, False and gaps as pandas' boolean.
     """
 
     def __init__(self, schema: Schema, like: pd.DataFrame | None):
@@ -125,7 +125,7 @@ class PlainTypes:
         except ModelError:
             raise
         except Exception as error:
-            for change in (self, self._as_trained, self._levels_as_objects, self._booleans):
+            for change in (self, self._as_trained, self._levels_as_objects, self._missing_as_none, self._booleans):
                 if (other := change(frame)) is not frame:
                     try:
                         return question(other)
@@ -164,6 +164,14 @@ class PlainTypes:
     def _levels_as_objects(self, frame: pd.DataFrame) -> pd.DataFrame:
         names = [name for name in frame.columns if name in self._levels and frame[name].dtype.kind in "biuf"]
         return frame.astype(dict.fromkeys(names, object)) if names else frame
+
+    def _missing_as_none(self, frame: pd.DataFrame) -> pd.DataFrame:
+        changed = {}
+        for name in self._levels.intersection(frame.columns[frame.isna().any()]):
+            if not isinstance(frame[name].dtype, pd.CategoricalDtype):
+                column = frame[name].astype(object)
+                changed[name] = column.where(column.notna(), None)
+        return frame.assign(**changed) if changed else frame
 
     def _column(self, name: str, column: pd.Series) -> pd.Series:
         dtype, absent = column.dtype, column.isna()
