@@ -378,3 +378,19 @@ class Flat(ta.Method):
 def test_a_proposal_of_the_wrong_shape_is_refused(problem, people):
     with pytest.raises(MethodError, match="proposed a tensor of shape"):
         Flat().fit(problem).find(people)
+
+
+def test_who_stands_on_the_boundary_is_judged_as_they_are_alone():
+    """The last bit of a product of matrices may depend on the other rows of the batch."""
+
+    def bank(rows):
+        chance = rows["income"].to_numpy(dtype=float) / 10
+        if len(rows) > 1 and chance[0] == 0.5:
+            chance[0] = np.nextafter(0.5, 0)
+        return chance
+
+    schema = ta.Schema([ta.Number("income", 0, 10, step=1)])
+    people = pd.DataFrame({"income": [5.0, 3.0]}, index=["even", "low"])
+    for table in (people, people[::-1]):
+        answer = ta.find(bank, table, schema=schema)
+        assert answer.status.to_dict() == {"even": ta.Status.ACCEPTED, "low": ta.Status.FOUND}

@@ -20,6 +20,7 @@ from turnabout.schema import Reading
 from turnabout.schema.features import is_missing
 from turnabout.typing import Tensor
 
+TIES = 256  # people on the boundary itself who are asked about alone; more of them are ties of a model with few values
 AGREE = 1e-6  # share by which an encoded row's margin may differ from the original's
 
 
@@ -101,9 +102,11 @@ def take_in(problem: Problem, given: pd.DataFrame, device: str) -> Intake:
     place = np.flatnonzero(~lost)
     table = reading.readable(reading.table, place)
     margin, unanswered = problem.ask_original(table)
-    if problem.model.alone:
-        near = np.abs(margin) <= problem.model.noise  # accepted only if they are so alone and among others
+    near = np.abs(margin) <= problem.model.noise
+    if problem.model.alone:  # accepted only if they are so alone and among others
         margin[near] = np.minimum(margin[near], problem.ask_otherwise(table[near]))
+    elif near.sum() <= TIES:  # as they are alone: the last bit may depend on the other rows
+        margin[near] = problem.ask_alone(table[near])
     draft.status[place[margin >= 0]] = Status.ACCEPTED
     draft.without(place[np.isnan(margin)], Status.FAILED, "the model gives no number for this person's own row.")
     for i, error in unanswered.rows.items():

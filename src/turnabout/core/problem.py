@@ -217,9 +217,13 @@ class Problem:
 
         return out, ask_patiently(ask, 0, len(table))
 
+    def ask_alone(self, table: pd.DataFrame) -> np.ndarray:
+        """(n,) the original's margins of raw rows, asked one by one; or NaN."""
+        return np.array([self.ask_original(table.iloc[i : i + 1])[0][0] for i in range(len(table))], dtype=np.float64)
+
     def ask_otherwise(self, table: pd.DataFrame) -> np.ndarray:
         """(n,) the lowest of the original's margins of raw rows alone and, of a few, in a larger batch; or NaN."""
-        alone = np.array([self.ask_original(table.iloc[i : i + 1])[0][0] for i in range(len(table))], dtype=np.float64)
+        alone = self.ask_alone(table)
         if not 0 < len(table) < COMPANY:
             return alone
         places = np.resize(np.arange(len(table)), COMPANY)
