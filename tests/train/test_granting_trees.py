@@ -119,6 +119,19 @@ def test_no_printable_row_beats_the_one_found(plain, region):
         assert float(found[i]) == pytest.approx(float(model.margin(other[legal]).max()), abs=1e-12)
 
 
+def test_the_first_value_on_the_right_of_a_cut_of_xgboost_is_tried():
+    """XGBoost goes left below its cuts, so that a legal value on a cut is the first on its right."""
+    xgboost = pytest.importorskip("xgboost")
+    schema = ta.Schema([ta.Number("hours", 0, 60, step=1)])
+    people = pd.DataFrame({"hours": np.arange(61)})
+    hump = (people.hours >= 30) & (people.hours < 31)
+    model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, min_child_weight=0).fit(people, hump)
+    wrapped = ta.models.wrap(model, schema, background=people)
+    around = Box({"hours": 12}).bind(schema).around(schema.encode(pd.DataFrame({"hours": [20.0, 25.0, 40.0]})))
+    reached = around.x + Cells()(wrapped, around)
+    assert schema.decode(reached)["hours"].tolist() == [30, 30, 30]
+
+
 def test_other_models_are_searched_on_a_grid(plain):
     x = SCHEMA.encode(applicants(100)[0])
     around = REGION.bind(SCHEMA).around(x)

@@ -67,6 +67,7 @@ class Cells:
             return _Options.of(own, j, legal(inward), torch.ones_like(values, dtype=torch.bool))
         cut = cuts[j].to(own.dtype)
         q = torch.floor((bottom + cut * span) / step + ON_GRID)
+        q = q - (legal(q) > cut).to(q.dtype)  # XGBoost's cuts lie just below the value they name
         below, above = legal(q), legal(q + 1)  # the last legal value on the left of each cut, the first on its right
         return _Options.across(own, lo, hi, j, cut, below, above)
 
