@@ -32,7 +32,7 @@ print(report, end="\n\n")
 deeper = ta.landing.Mirror(eta=ta.landing.Calibration.of(model, known.people, known.accepted))
 print(ta.audit.price_of_landing(plain, method.find(test.people, landing=deeper)), end="\n\n")
 
-# One refused applicant: why, what she can do, and how firm that is.
+# One refused applicant: why, what they can do, and how firm that is.
 applicant = test.people.loc[[plain.options.index[0][0]]]
 answer = method.find(applicant, options=3, landing=ta.landing.Probability(0.75))
 why = ta.explain.ExactShapley().explain(model, applicant, background=train.people)

@@ -120,3 +120,14 @@ def test_examples_in_docstrings_run(path):
     module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.testmod(module, optionflags=flags).failed == 0
+
+
+def test_a_person_is_they():
+    """In code, messages and docs; names of authors and of data stand in other words."""
+    gendered = re.compile(r"\b(s?[h]e|[h]ers?|[h]im|[h]is|[h]erself|[h]imself)\b", re.IGNORECASE)
+    found = []
+    for path in project_files():
+        if path.suffix in (".py", ".md", ".yaml", ".html"):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            found += [f"{path.name}:{i}: {line.strip()}" for i, line in enumerate(lines, 1) if gendered.search(line)]
+    assert found == []

@@ -113,7 +113,7 @@ def test_consequences_leave_bounds_that_limit_choices() -> None:
     x = encoded(WHOLE, {}, {}, {"duration": 80}, {"duration": 80})
     wishes = [{"amount": 9000}, {"amount": 0}, {"amount": 1990, "duration": 80}, {"duration": 72}]
     out = rule.snap(x, encoded(WHOLE, *wishes))
-    assert units(WHOLE, out, "duration") == pytest.approx([370.0, -80.0, 80.0, 80.0])  # 79.5 is a tie: hers
+    assert units(WHOLE, out, "duration") == pytest.approx([370.0, -80.0, 80.0, 80.0])  # 79.5 is a tie: theirs
     assert rule.violation(x, out).tolist() == [0.0, 0.0, 0.0, 0.0]
     assert units(WHOLE, rule.predict(x, out), "duration") == pytest.approx([370.0, -80.0, 79.5, 80.0])
     stopped = encoded(WHOLE, {"amount": 9000, "duration": 72}, {"amount": 0, "duration": 4}, {}, {"duration": 72})

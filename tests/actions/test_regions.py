@@ -485,7 +485,7 @@ def test_the_same_on_a_gpu(name):
 
 
 def test_printable_limits_are_the_farthest_legal_values():
-    """Whole hours within 9.3 of her own, whole levels within 1.9; her own value may lie off the grid."""
+    """Whole hours within 9.3 of their own, whole levels within 1.9; their own value may lie off the grid."""
     schema = Schema((Number("hours", 0, 60, step=1), Number("level", 1, 16, step=1, moves="up")))
     x = schema.encode(pd.DataFrame({"hours": [40.0, 57.0, 20.5], "level": [10.0, 16.0, 12.0]}))
     region = Box({"hours": 9.3, "level": 1.9}).bind(schema)

@@ -147,7 +147,7 @@ def test_implies_with_levels() -> None:
     assert cell(back.snap(X, rows({"housing": "own"})), "income") == [90]  # 7 rounds to two steps of 5
     there = Implies(Falls("income"), Is("housing", "free")).bind(SCHEMA)
     assert cell(there.snap(X, rows({"income": 95})), "housing") == ["free"]
-    away = Implies(Is("housing", "rent"), Rises("children")).bind(SCHEMA)  # children are fixed, and she rents
+    away = Implies(Is("housing", "rent"), Rises("children")).bind(SCHEMA)  # children are fixed, and they rent
     assert cell(away.snap(X, X), "housing") == ["own"]
 
 
@@ -351,7 +351,7 @@ def legal_cells(schema: Schema, feature: Feature, x: torch.Tensor) -> list[torch
         sweep = torch.eye(len(feature.levels), dtype=torch.float64)
     else:
         sweep = torch.linspace(0, 1, 41, dtype=torch.float64).unsqueeze(1)
-    tried = x.repeat(len(sweep) + 1, 1)  # her own row first
+    tried = x.repeat(len(sweep) + 1, 1)  # their own row first
     tried[1:, part] = sweep
     found = {tuple(code) for code in schema.snap(x, tried)[:, part].tolist()}
     return [torch.tensor([code], dtype=torch.float64) for code in found]

@@ -187,7 +187,7 @@ def test_levels_may_switch_and_are_bounded():
     )
     people = pd.DataFrame({"a": 3.0, "c": ["x", "y", "x"], "b": [9.0, 4.1, 1.0]})
     report = existence(problem, people, points=9)
-    # own 1.2; 1.01, of which 0.3 by her level; 0.4: a switch to z adds 0.9 or 0.6, two more of a add 0.2
+    # own 1.2; 1.01, of which 0.3 by their level; 0.4: a switch to z adds 0.9 or 0.6, two more of a add 0.2
     assert report.people.exists.tolist() == [True, True, False] and report.exact
     assert report.best.c.tolist()[:2] == ["z", "z"] and report.best.a.tolist()[:2] == [3.0, 3.0]
 

@@ -85,7 +85,7 @@ def test_support_by_hand():
     # distances to the nearest other: 0.1 four times and 0.7
     landings = torch.tensor([[0.35], [0.55], [2.0], [0.0]], dtype=torch.float64)
     found = support(rows, landings, np.array([-1, -1, 0, 0]), quantile=0.75)
-    # 0.05, 0.25, 1 and 0.1 away, of which 0.1 is ordinary; her own row at 0 does not count for the last
+    # 0.05, 0.25, 1 and 0.1 away, of which 0.1 is ordinary; their own row at 0 does not count for the last
     assert found.outside.tolist() == [False, True, True, False]
     assert found.nearest.tolist() == [3, 3, 4, 1]
 

@@ -113,7 +113,7 @@ def test_an_estimator_without_random_state_gets_the_seed():
     assert runs[0] == runs[1] == runs[2]
     others = [rounds_of_recourse(loose, people, draw.y, method, **given, seed=seed).to_dict() for seed in (1, 2)]
     assert others[0] != others[1]
-    assert loose.get_params()["baggingclassifier__random_state"] is None  # a clone is changed, not hers
+    assert loose.get_params()["baggingclassifier__random_state"] is None  # a clone is changed, not theirs
 
 
 def test_eta_must_say_which_class_is_good():

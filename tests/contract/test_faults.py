@@ -141,7 +141,7 @@ def test_unseeded_chance():
 
 
 class DrawsByPlace(Honest):
-    """Every place in the batch gets numbers of its own, so that a person's answer depends on her neighbours."""
+    """Every place in the batch gets numbers of its own, so that a person's answer depends on their neighbours."""
 
     def _search(self, x):
         lo, hi = self.problem_.bounds(x)

@@ -11,7 +11,7 @@ import turnabout as ta
 
 
 class Corners(ta.Method):
-    """Propose, for each person, the far ends of her bounds and random points between."""
+    """Propose, for each person, the far ends of their bounds and random points between."""
 
     def __init__(self, points: int = 32):
         self.points = points

@@ -191,7 +191,7 @@ PERSON = {
 
 
 def anything_else(table):
-    """P(yes): every row but hers."""
+    """P(yes): every row but theirs."""
     return np.where((table[list(PERSON)] == list(PERSON.values())).all(axis=1), 0.1, 0.9)
 
 

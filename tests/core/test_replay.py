@@ -142,11 +142,11 @@ def test_missing_cells_cannot_be_counted_on():
 def test_ones_own_value_is_always_legal():
     run = walked([[("Work", 3), ("Work", -2.7)]], "bob")
     assert run.allowed.all()
-    assert rows(run).income.tolist() == [50.4, 53, 50.4]  # between, the grid; back, her own
+    assert rows(run).income.tolist() == [50.4, 53, 50.4]  # between, the grid; back, their own
     assert torch.equal(run.end[0], run.states[0, 0])
     assert run.r[0, :, 0].tolist() == pytest.approx([2.6, -2.6])
     outside = walked([[("Work", -13)], [("Work", -5)]], income=118)
-    assert rows(outside).income.tolist() == [118, 100]  # a new one lies inside; 113 is nearer to her own
+    assert rows(outside).income.tolist() == [118, 100]  # a new one lies inside; 113 is nearer to their own
     assert reasons(outside) == ["", "a step changes nothing"]
 
 

@@ -91,7 +91,7 @@ def test_plans_are_those_of_the_answer():
 
 
 def test_an_attribution_orders_reasons_and_those_without_recourse_are_flagged():
-    # for everyone age lowers the score most; ann's income lowers it too, her job raises it
+    # for everyone age lowers the score most; ann's income lowers it too, ann's job raises it
     given = contributions([[-0.2, 0.3, -0.5], [-0.1, -0.2, -0.5], [0.0, 0.0, -0.5]])
     found = reasons(answer_of(problem()), problem(), given)
     assert found.table.loc["ann", "feature"].tolist() == ["age", "income"]
@@ -157,7 +157,7 @@ def test_slopes_are_no_reasons():
 
 
 def test_zero_debt_is_no_reason():
-    # ann owes nothing: debt cannot be what lowers her score, though the score falls with debt
+    # ann owes nothing: debt cannot be what lowers ann's score, though the score falls with debt
     schema = Schema((Number("income", 0, 100, step=1), Number("debt", 0, 100, step=1)))
     model = weighing("linear", schema, {"income": 3.0, "debt": -3.0}, -1.0)
     question = Problem(schema, model)
@@ -187,7 +187,8 @@ def test_at_most_so_many():
 def test_plain_words():
     said = reasons(answer_of(problem()), problem()).of("ann")
     assert said.splitlines() == [
-        "Refused. Principal reasons, by the share of her own changes of each that turn the decision, then by the plan:",
+        "Refused. Principal reasons, by the share of their own changes of each that turn the decision, then by the "
+        "plan:",
         "  1. job, now a: changing it alone turns the decision for 100 % of the values within reach (all counted), "
         "for example b; the plan leaves it.",
         "  2. Yearly income, now 6 k: changing it alone turns the decision for 10 % of the values within reach "

@@ -83,7 +83,7 @@ def test_other_models_agree_by_trying_values(kind):
 
 
 def test_rules_take_changes_out_of_reach():
-    # a <= 6 leaves 0, 1, 3, 4, 5, 6 beside her own 2, of which 3..6 flip; b <= 0.5 leaves 500,000
+    # a <= 6 leaves 0, 1, 3, 4, 5, 6 beside their own 2, of which 3..6 flip; b <= 0.5 leaves 500,000
     rules = [Linear({"a": 1.0}, "<=", 6.0), Linear({"b": 1.0}, "<=", 0.5)]
     ada = responsiveness(by_hand(rules=rules), ADA).table.loc["ada"]
     assert ada.loc["a", "share"] == pytest.approx(4 / 6)

@@ -77,7 +77,7 @@ def test_reaches_the_cheapest_acts_of_all(acts):
 def test_a_yes_comes_by_consequences_alone():
     answer = CausalRecourse().fit(posed()).find(PEOPLE.iloc[:1])
     row = answer.options.iloc[0]
-    assert row["school"] == 8  # the one thing she does
+    assert row["school"] == 8  # the one thing they do
     assert (row["income"], row["savings"]) == (14, 15)  # 5 + 1.5 * 6; 4 + 1.2 * 9 = 14.8
     assert row["cost"] == pytest.approx(0.6)  # six of ten years, and nothing for what follows
 

@@ -62,7 +62,7 @@ class LinearStub(AdditiveStub):
 
 
 def legal_values(feature, own):
-    """Every value the person may hold, her own first; written without the package's own projections."""
+    """Every value the person may hold, their own first; written without the package's own projections."""
     if pd.isna(own) or feature.moves == "fixed":
         return [own]
     if isinstance(feature, Category):
@@ -332,7 +332,7 @@ def test_the_proof_of_impossibility_adds_up():
     answer = ExactLinear().fit(problem).find(pd.DataFrame({"hours": [50], "job": ["none"], "sex": [0]}))
     assert answer.status[0] == Status.IMPOSSIBLE
     proof = answer.why.loc[0, "proof"]
-    assert proof.startswith("her margin is -1.5,")
+    assert proof.startswith("their margin is -1.5,")
     assert "hours to 100 adds 0.5; job to clerk adds 0.25" in proof
     assert "brings it to -0.75" in proof
 
@@ -458,7 +458,7 @@ def test_the_proof_names_the_best_level_and_not_the_last():
     answer = ExactLinear().fit(crooked_problem("down", bias=-2.0)).find(pd.DataFrame({"rank": ["d"], "hours": [2]}))
     assert answer.status[0] == Status.IMPOSSIBLE
     proof = answer.why.loc[0, "proof"]
-    assert proof.startswith("her margin is -1.3,")
+    assert proof.startswith("their margin is -1.3,")
     assert "rank to b adds 0.3; hours to 10 adds 0.8" in proof
     assert "brings it to -0.2" in proof
 

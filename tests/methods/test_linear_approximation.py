@@ -254,7 +254,7 @@ def test_samples_are_legal_rows_and_the_same_for_the_same_seed():
         method._slope(x, x, 0)
     own = x.unsqueeze(1).expand_as(asked[0])
     assert torch.allclose(problem.schema.snap(own, asked[0]), asked[0], atol=1e-12)
-    assert torch.equal(asked[0], asked[2]) and not torch.equal(asked[0], asked[4])  # between: her own rows
+    assert torch.equal(asked[0], asked[2]) and not torch.equal(asked[0], asked[4])  # between: their own rows
 
 
 def test_samples_stay_in_the_region():

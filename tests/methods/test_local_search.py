@@ -70,7 +70,7 @@ def bumpy(seed: int, cut: float = 0.6):
 
 
 def legal_values(feature, own):
-    """All values a person may have, her own first; written without the package's own projections."""
+    """All values a person may have, their own first; written without the package's own projections."""
     if feature.moves == "fixed" or pd.isna(own):
         return [own]
     if isinstance(feature, Number):

@@ -76,7 +76,7 @@ def test_without_a_region_it_is_all_the_schema_allows():
 
 
 def test_find_takes_back_what_is_not_needed():
-    # margin of PERSON: -0.4 + 1.0 + 0.5 + 1.5 - 6 = -3.4; a home of her own gives 3, the rest is 0.4 or more of
+    # margin of PERSON: -0.4 + 1.0 + 0.5 + 1.5 - 6 = -3.4; a home of their own gives 3, the rest is 0.4 or more of
     # school, worth 2 for 20 years
     answer = OneStep().fit(Problem(MIXED, linear(MIXED, WEIGHTS, -6.0))).find(PERSON)
     option = answer.options.iloc[0]

@@ -25,7 +25,7 @@ def one(feature, own, target, outward=False):
 def test_numbers_round_to_the_grid_or_stay():
     hours = Number("hours", low=0, high=100, step=1)
     assert one(hours, 40, 0.436) == 44
-    assert one(hours, 40, 0.404) == 40  # her own is the nearest legal value
+    assert one(hours, 40, 0.404) == 40  # their own is the nearest legal value
     assert one(hours, 40, 0.404, outward=True) == 41
     assert one(hours, 40, 0.396, outward=True) == 39
     assert one(hours, 40, 1.7) == 100

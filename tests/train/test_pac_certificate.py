@@ -165,7 +165,7 @@ def test_a_fixed_model_is_certified_when_few_fall_short():
     assert certificate.check(answer(16).status) and not certificate.check(answer(15).status)
     assert certificate.check([True] * 484 + [False] * 16)
     assert "find a way to acceptance by Walk() (16 of 500 fell short and 16 might have" in str(certificate)
-    with pytest.raises(TrainingError, match="whether she is accepted or has an option"):
+    with pytest.raises(TrainingError, match="whether they are accepted or have an option"):
         certificate.check(["yes", "no"])
 
 

@@ -1,4 +1,4 @@
-"""What a person may do from where she stands: rules that join columns, and actions that plans are made of.
+"""What a person may do from where they stand: rules that join columns, and actions that plans are made of.
 
     ActionSet([
         Action("Wait", effect=Shift("age", by="years"), cost=Absolute("age"), precondition=new("age") > old("age")),

@@ -45,7 +45,7 @@ class Equation:
     Parameters
     ----------
     target : the feature that comes about so; a number, an ordinal or a binary.
-    intercept, coefficients : of (1). The intercept cancels whenever a person is compared with herself.
+    intercept, coefficients : of (1). The intercept cancels whenever a person is compared with their own row.
     noise_sd : standard deviation of u, where known; for the reader, nothing is computed with it.
     covariance : of (intercept, *coefficients), where these are estimates; None where they are taken as known.
     function, parents : in place of coefficients, (2): a function of tensors, by name, to a tensor, written with torch

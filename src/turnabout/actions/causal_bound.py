@@ -83,7 +83,7 @@ class Line:
         return torch.where(keep, own, (written - f.bottom) / f.span)
 
     def gap(self, own: Tensor, value: Tensor, new: Tensor) -> Tensor:
-        """How far new lies from where it should be, less half a step; her own value is fine where it is nearest."""
+        """How far new lies from where it should be, less half a step; their own value is fine where it is nearest."""
         low, high = self._positions()
         inside = value.clamp(low, high)
         step = self.scalar.unit_step / self.scalar.span

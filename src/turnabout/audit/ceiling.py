@@ -92,7 +92,7 @@ def never_accepted(problem: Problem, x: Tensor, low: Tensor, high: Tensor) -> Te
 
 
 def _refuted(problem: Problem, bound: MarginBound, rest: Tensor, columns: Tensor, boxes: Boxes, each: int) -> Tensor:
-    """Halve boxes until the bound falls below 0 on all of a person's, or she is given up."""
+    """Halve boxes until the bound falls below 0 on all of a person's, or the person is given up."""
     base = bound.base(rest)
     most = MOST_BOXES + len(boxes.owner) // max(1, len(rest))
     given_up = torch.zeros(len(rest), dtype=torch.bool, device=rest.device)

@@ -21,7 +21,7 @@ class Rungs:
 
     feature: Scalar
     column: int
-    up: Tensor  # multiple of the step nearest above her own
+    up: Tensor  # multiple of the step nearest above their own
     down: Tensor  # nearest below
     below: Tensor  # how many lie below
 
@@ -55,7 +55,7 @@ class Choices:
     """
 
     x: Tensor  # (n, d)
-    others: Tensor  # (n, F) legal values beside her own in each moving feature
+    others: Tensor  # (n, F) legal values beside their own in each moving feature
     shelves: tuple[Rungs | Levels, ...]
 
     @classmethod
@@ -88,7 +88,7 @@ class Choices:
         return cls(x, torch.stack(others, 1) if others else x.new_zeros(len(x), 0), tuple(shelves))
 
     def taken(self, points: int | None, budget: float) -> Tensor:
-        """(n, F) values to take of each feature, her own among them: at most `points`, or what a budget of rows allows.
+        """(n, F) values to take of each feature, their own included: at most `points`, or what a budget of rows allows.
 
         A budget goes first to the features with few values; it takes all of them wherever it can.
         """
@@ -124,6 +124,6 @@ class Choices:
             last = (self.others[owner, j] - 1).clamp(min=0)
             steps = (base - 2).clamp(min=1)
             rank = torch.round((digit - 1).clamp(min=0) * last / steps)
-            rank = torch.where(base == 2, last, rank)  # one value beside her own: the highest
+            rank = torch.where(base == 2, last, rank)  # one value beside their own: the highest
             shelf.put(out, owner, rank, moved)
         return place, out

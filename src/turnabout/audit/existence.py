@@ -37,10 +37,10 @@ class Existence:
     ----------
     refused, everyone : share of refused people with recourse, and of all people who are accepted or have recourse.
     exact : whether that is settled for every person. Otherwise both shares are lower bounds.
-    people : one line per person: accepted; exists; settled (she is accepted, or a row of hers was found and verified,
-        or there is none: all her rows were tried, or a bound on the model excludes them); rows (how many were
-        tried); margin (of her own row) and best_margin (the highest of the rows tried).
-    best : one printed row per person: the one with the highest margin; her own where she is accepted already.
+    people : one line per person: accepted; exists; settled (they are accepted, or a row was found and verified, or
+        there is none: all their rows were tried, or a bound on the model excludes them); rows (how many were tried);
+        margin (of their own row) and best_margin (the highest of the rows tried).
+    best : one printed row per person: the one with the highest margin; their own where they are accepted already.
     seconds : how long it took.
     """
 
@@ -79,13 +79,13 @@ def existence(
     each row. A row counts as recourse when it passes the judge of `find`: the original model, on the printed row.
 
     First come 5 values of each feature. Whoever is not accepted there is left out if a bound on the margin (linear
-    models, ReLU nets, trees) says that no value within her reach can help. Then all rows of the others are tried where
-    there are at most 20,000. Where there are more, an even selection is (ends and her own value included, and the
-    corners of a region): what it does not find may still exist, and `settled` and `exact` say so.
+    models, ReLU nets, trees) says that no value within their reach can help. Then all rows of the others are tried
+    where there are at most 20,000. Where there are more, an even selection is (ends and their own value included, and
+    the corners of a region): what it does not find may still exist, and `settled` and `exact` say so.
 
     Parameters
     ----------
-    points : values to try of each feature, her own among them; all of them where it has no more. None: as many as
+    points : values to try of each feature, their own among them; all of them where it has no more. None: as many as
         20,000 rows per person allow.
     best : try all those rows for everyone refused, so that `best_margin` is the highest there is (of the selection).
         Otherwise people are left alone as soon as their case is settled.

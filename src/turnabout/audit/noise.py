@@ -41,7 +41,7 @@ def recourse_under_noise(
 
         x_new' = x_new + e,    e_j ~ N(0, sd_j^2) on the features that may move,    kept if margin(x_new') >= 0     (1)
 
-    First options count. With several draws a person counts by the share that she keeps; the interval is over people.
+    First options count. With several draws a person counts by the share that they keep; the interval is over people.
     The paper adds "N(0, 0.1)" to standardised features, once; read as a deviation that is the default here, read as a
     variance it is deviations=0.316.
 
@@ -204,7 +204,7 @@ class Natural:
 
     Attributes
     ----------
-    typical : share of unchanged decisions, a person counting by the share of her neighbours that keep hers.
+    typical : share of unchanged decisions, a person counting by the share of their neighbours that keep theirs.
     worst : share of people whose decision no neighbour turns.
     size : mean length of the changes, in deviations; None where nobody was moved.
     """

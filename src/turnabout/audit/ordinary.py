@@ -101,7 +101,7 @@ def classifier_two_sample(
 
 
 def _by_person(rows: Any) -> pd.DataFrame:
-    """One row per person, indexed by her label; of several options the first."""
+    """One row per person, indexed by their label; of several options the first."""
     table = as_frame(rows)
     if isinstance(table.index, pd.MultiIndex):
         if "person" not in table.index.names:
@@ -113,7 +113,7 @@ def _by_person(rows: Any) -> pd.DataFrame:
         table = table[~table.index.duplicated()]
     if table.index.has_duplicates:
         twice = table.index[table.index.duplicated()].tolist()[0]
-        raise ProblemError(f"two rows share the index label {twice!r}.", hint="give every person a label of her own.")
+        raise ProblemError(f"two rows share the index label {twice!r}.", hint="give every person a label of their own.")
     return table
 
 

@@ -35,7 +35,7 @@ def movable(problem: Problem) -> tuple[int, ...]:
 
 
 def limits(problem: Problem, x: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, d) -> lowest and highest values each person may reach by her features and by the boxes around the regions."""
+    """(n, d) -> lowest and highest values each person may reach by features and by the boxes around the regions."""
     lo, hi = problem.bounds(x)
     for region in regions(problem):
         around = region.around(x)

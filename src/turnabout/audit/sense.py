@@ -1,4 +1,4 @@
-"""Whether advice makes sense: who does more than she was told should not be refused for it."""
+"""Whether advice makes sense: who does more than they were told should not be refused for it."""
 
 from __future__ import annotations
 

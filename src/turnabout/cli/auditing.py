@@ -54,7 +54,7 @@ def audit_recourse(
         list[str] | None,
         typer.Option(help="Column that names each person's group, also one that is no feature; may be repeated."),
     ] = None,
-    accept: Annotated[float, typer.Option(help="Probability that a person takes up her option.", min=0, max=1)] = 1.0,
+    accept: Annotated[float, typer.Option(help="Probability that a person takes up their option.", min=0, max=1)] = 1.0,
     compliance: Annotated[
         float, typer.Option(help="Share of the improvement that is real: 1 compliant, 0 defiant.", min=0, max=1)
     ] = 1.0,

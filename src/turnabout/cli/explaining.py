@@ -86,7 +86,7 @@ def explain_people(
 ) -> None:
     """Say why the model decides as it does: attributions for everyone, reasons for the refused.
 
-    An attribution is no distance to the boundary and no advice. Reasons are checked: can she change it, does a change
+    An attribution is no distance to the boundary and no advice. Reasons are checked: can they change it, does a change
     of it alone turn the decision, does the plan use it?
     """
     from turnabout.core import Problem

@@ -54,7 +54,7 @@ class Attribution:
     contribution : how much higher (or, below 0, lower) the score is with the feature as it is than with it removed, or
         at a baseline, as the method counts it. Only these lower or raise a score.
     slope : how much the score rises with a unit of the feature, around the person. A slope below 0 does not say
-        that the feature lowers her score: it is about what a change would do, not about what she has.
+        that the feature lowers their score: it is about what a change would do, not about what they have.
     direction : where to move. Only directions come from counterfactuals.
 
     Contributions and slopes are those of a score smoothed by the perturbation that was used. They are no distance to

@@ -69,7 +69,7 @@ class Calibration:
         if outcome.shape != margins.shape or not np.isin(outcome, (0, 1)).all():
             raise MethodError(
                 f"there are {outcome.size} outcomes for {len(margins)} people, or they are not True and False.",
-                hint="give one outcome per person: True where she turned out good.",
+                hint="give one outcome per person: True where they turned out good.",
             )
         if len(np.unique(outcome)) < 2:
             raise MethodError("all outcomes are the same.", hint="calibration needs people of both kinds.")
@@ -186,7 +186,7 @@ class Probability(Landing):
 
 @dataclass(frozen=True)
 class Mirror(Landing):
-    """Everyone lands as far above an even chance as she stood below it: eta(x_new) >= 1 - eta(x).
+    """Everyone lands as far above an even chance as they stood below it: eta(x_new) >= 1 - eta(x).
 
     With compliant people, and as far as eta is right, recourse that lands there does no harm to any subgroup, and is
     risk neutral where everyone lands exactly there.

@@ -248,7 +248,7 @@ class Problem:
         return same
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(n, d) -> lowest and highest values each person may reach, by her features alone."""
+        """(n, d) -> lowest and highest values each person may reach, by their features alone."""
         return self.schema.bounds(x)
 
     def relax(self, x: Tensor, x_new: Tensor) -> Tensor:

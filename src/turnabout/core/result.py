@@ -63,7 +63,7 @@ class Status(StrEnum):
 class Proposal:
     """What a search proposes: x_new (n, k, d), good or not; the judge decides.
 
-    NaN rows stand for "nothing to propose". A method that can prove that a person has no recourse sets her entry
+    NaN rows stand for "nothing to propose". A method that can prove that a person has no recourse sets their entry
     of `impossible` and says why in `proof`. A method whose rows are legal and proved to be the cheapest says so by
     `minimal`: they are then verified as they are, without a walk back that could save nothing.
 
@@ -223,7 +223,7 @@ class Recourse:
         return self.steps[mine].droplevel(["person", "option"])
 
     def states_of(self, person: Any, option: int = 0) -> pd.DataFrame:
-        """The printed rows through which one plan leads, her own first; index: step from 0."""
+        """The printed rows through which one plan leads, their own first; index: step from 0."""
         steps = self.steps_of(person, option)
         own = self.people[self.features].iloc[self.people.index.get_loc(person)]
         rows = [own.to_dict()]

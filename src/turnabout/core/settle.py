@@ -213,7 +213,7 @@ def _judge(
 ) -> Tensor:
     """Verify the best few of each person, then the rest of those still short. Returns (n,) who had a failure.
 
-    Unless it is the last chance, a person with a failure waits: her cheap row may pass with more margin, and should
+    Unless it is the last chance, a person with a failure waits: their cheap row may pass with more margin, and should
     not lose its place to a dear one.
     """
     failed = torch.zeros(len(x), dtype=torch.bool, device=x.device)

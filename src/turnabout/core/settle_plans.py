@@ -29,7 +29,7 @@ EXCESS = 1e-9  # share by which a lower bound may lie above the cost, as noise
 
 @dataclass
 class _Queue:
-    """Plans that wait to be verified: whose they are, which of hers, where they end, what they cost."""
+    """Plans that wait to be verified: whose they are, which of their owner's, where they end, what they cost."""
 
     owner: Tensor  # (c,)
     slot: Tensor  # (c,)

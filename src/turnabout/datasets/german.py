@@ -1,7 +1,7 @@
 """German credit, with the corrected meaning of its codes; embedded in the package.
 
 The code table published with the UCI file is wrong for several attributes; Groemping (2019) traced the
-original German code book. The words below follow her corrected meanings. Matching the 990 rows that agree in
+original German code book. The words below follow the corrected meanings. Matching the 990 rows that agree in
 duration, amount, age and outcome with the corrected file confirms that every code maps to one meaning, except for
 34 cells of other_installment_plans, 10 of foreign_worker and 1 of housing, which differ between the two files.
 """
@@ -178,7 +178,7 @@ def schema(words: Words = CORRECTED) -> Schema:
             Ordinal("status", CORRECTED["status"], moves="up", label="Checking account"),
             Number("duration", 4, 72, step=1, unit="months", label="Duration of the loan"),
             Category("credit_history", CORRECTED["credit_history"], moves="fixed", label="Credit history"),  # past
-            # Fixed: the applicant knows what she needs the money for; another purpose would be a lie, not a plan.
+            # Fixed: the applicant knows what they need the money for; another purpose would be a lie, not a plan.
             Category("purpose", purposes, moves="fixed", label="Purpose of the loan"),
             Number("amount", 250, 18424, step=1, unit="DM", label="Amount of the loan"),
             Ordinal("savings", CORRECTED["savings"], moves="up", label="Savings"),

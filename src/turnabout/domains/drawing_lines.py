@@ -102,8 +102,8 @@ def _matched(lines: np.ndarray, guess: np.ndarray, assign: Callable[[np.ndarray]
     ways = np.stack([lines, lines[:, [2, 3, 0, 1]]])  # (2, m, 4) as it stands, and turned round
     apart = np.abs(ways[:, None] - guess[:, None])  # (2, m of the guess, m of the copy, 4)
     far = apart.sum(-1) + 1000 * (apart.max(-1) > 2 * JITTER)
-    mine, hers = assign(far.min(0))
-    return ways[far[:, mine, hers].argmin(0), hers][np.argsort(mine)]
+    mine, theirs = assign(far.min(0))
+    return ways[far[:, mine, theirs].argmin(0), theirs][np.argsort(mine)]
 
 
 @dataclass(frozen=True)

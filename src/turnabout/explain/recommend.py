@@ -61,7 +61,7 @@ def _explain(name: str, why: str) -> Advice:
     return Advice(name, "explain", why)
 
 
-NO_ADVICE = "it says how the score answers around a person, not what she can change nor how far she must go."
+NO_ADVICE = "it says how the score answers around a person, not what they can change nor how far they must go."
 NO_BOUNDARY = "An attribution describes a smoothed score near a person; it is no distance to the boundary."
 NO_AXIOM = "Axioms describe a method; they do not by themselves make it fit for a task."
 METHODS_DIFFER = "Methods disagree: compare at least two with disagreement, and report both."
@@ -116,8 +116,8 @@ ADVICE = {
             Advice("Wachter", "methods", "a counterfactual for models with a gradient."),
             Advice("ActionSequences", "methods", "a sequence of actions a person can take, one step after another."),
             Advice("CausalRecourse", "methods", "acts with their effects on other features, given a causal model."),
-            _explain("responsiveness", "how much of what she can change in one feature turns the decision."),
-            _explain("reasons", "reasons for a refusal, each marked by whether she can act on it."),
+            _explain("responsiveness", "how much of what they can change in one feature turns the decision."),
+            _explain("reasons", "reasons for a refusal, each marked by whether they can act on it."),
         ),
         tuple(_explain(name, NO_ADVICE) for name in ATTRIBUTIONS),
         (

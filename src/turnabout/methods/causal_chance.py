@@ -76,7 +76,7 @@ def success_probability(
 ) -> pd.DataFrame:
     """How probably rows lead to a yes when the equations are estimates: columns probability and standard_error.
 
-    Coefficients are drawn from the Gaussian of least squares; under each draw the person's noise is abducted, her acts
+    Coefficients are drawn from the Gaussian of least squares; under each draw the person's noise is abducted, the acts
     are taken (features without an equation, and those of `acts` that did not just follow), and their consequences
     rounded and judged. The standard error is binomial, sqrt(q (1 - q) / draws) with q = (yes + 1/2) / (draws +
     1), so that it is not 0 where every draw says yes. It is that of the simulation, not of a wrong graph.
@@ -96,7 +96,7 @@ def success_probability(
         raise MethodError(f"draws={draws!r} is not a positive whole number.", hint="use draws=200.")
     if people.index.has_duplicates:
         twice = people.index[people.index.duplicated()].tolist()[0]
-        raise MethodError(f"two people share the index label {twice!r}.", hint="give every person a label of her own.")
+        raise MethodError(f"two people share the index label {twice!r}.", hint="give each person a label of their own.")
     equations = found[0]
     place = people.index.get_indexer(rows.index.get_level_values(0))
     if (place < 0).any():

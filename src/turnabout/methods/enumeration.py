@@ -13,11 +13,11 @@ from turnabout.typing import Tensor
 
 @dataclass(frozen=True)
 class Choices:
-    """How many values each of n people may give each feature, (n, F); her own is one of them."""
+    """How many values each of n people may give each feature, (n, F); their own is one of them."""
 
     schema: Schema
     x: Tensor
-    above: Tensor  # (n, F) legal values above her own; for a category, the other levels
+    above: Tensor  # (n, F) legal values above their own; for a category, the other levels
     below: Tensor
 
     @classmethod
@@ -39,7 +39,7 @@ class Choices:
         return (self.above + self.below + 1.0).prod(1)
 
     def rows(self, who: Tensor) -> tuple[Tensor, Tensor]:
-        """Owners (R,) and all legal rows (R, d) of some people, her own row first."""
+        """Owners (R,) and all legal rows (R, d) of some people, their own row first."""
         count = self.count[who].long()
         owner = who.repeat_interleave(count)
         index = torch.arange(len(owner), device=who.device) - (count.cumsum(0) - count).repeat_interleave(count)

@@ -31,12 +31,12 @@ class ExactLinear(Method):
 
     For each refused person x, solves
 
-        min over x'   c(x, x')    s.t.   b + sum_f t_f(x'_f) >= aim,   x' legal for her, rules kept          (1)
+        min over x'   c(x, x')    s.t.   b + sum_f t_f(x'_f) >= aim,   x' legal for them, rules kept          (1)
 
     with t_f(x_f) = w_f @ x_f for a linear model, and with bends in between for an additive one: a logistic regression
     behind a one-hot encoder, in which the levels of an ordinal need not act in equal steps, or behind bins, which
     make it a scorecard. The search is over exactly
-    the values that can be printed: grids, levels, directions, bounds, missing cells, her own value even where it is
+    the values that can be printed: grids, levels, directions, bounds, missing cells, their own value even where it is
     off the grid. `aim` is the margin the judge asks for plus an allowance for rounding errors.
 
     Two engines. A cost of the form sum_f w_f * distance_f + u_f * [f changed] makes (1) without rules a knapsack,
@@ -246,9 +246,9 @@ class ExactLinear(Method):
         out = {}
         for r, i in enumerate(rows.tolist()):
             parts = [f"{words[j][r]} {gain:.6g}" for j, gain in enumerate(gains[r]) if gain > 0]
-            best = f" ({'; '.join(parts)})" if parts else " (nothing she may change adds to it)"
+            best = f" ({'; '.join(parts)})" if parts else " (nothing they may change adds to it)"
             out[i] = (
-                f"her margin is {own[r]:.6g}, and the best allowed value of every feature{best} brings it to "
+                f"their margin is {own[r]:.6g}, and the best allowed value of every feature{best} brings it to "
                 f"{highest[r]:.6g}, below the 0 that a yes needs."
             )
         return out

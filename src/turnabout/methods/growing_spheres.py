@@ -34,7 +34,7 @@ class GrowingSpheres(Method):
     a number on a grid by t on average, rounded up or down at random; a binary flips, and a category goes to
     another level, with probability min(1, |t|). So the chance of a flip grows with the radius: common code flips
     every binary with probability 1/2 at any radius, and so never finds the cheap plans. An axis that the person can
-    walk one way only is folded onto that side, and moves end at her bounds. The directions and other draws are the
+    walk one way only is folded onto that side, and moves end at their bounds. The directions and other draws are the
     same for everyone. The published second half, which undoes small changes while the point stays accepted, is
     done by `find` for all methods.
 
@@ -113,7 +113,7 @@ class GrowingSpheres(Method):
 class Shells:
     """Where each person is searched now: the shell [low, high], and who is searched at all."""
 
-    low: Tensor  # (n,) 0 as long as she is searched in a ball
+    low: Tensor  # (n,) 0 as long as they are searched in a ball
     high: Tensor  # (n,)
     width: Tensor  # (n,)
     furthest: Tensor  # (n,)

@@ -37,7 +37,7 @@ def cover(
     person's quantum (n,), bounds are rounded up to the next one. All nodes of all people are one tensor program.
 
     slack : gain by which a cover may fall short, for rounding errors.
-    nodes : nodes per person after which her search is given up; her bound then tells how much is unproved.
+    nodes : nodes per person after which their search is given up; their bound then tells how much is unproved.
     """
     n, m = levers.slope.shape
     best = torch.full_like(gap, torch.inf)
@@ -157,7 +157,7 @@ def _narrow_tables(
 
 
 def _keep_best(best: Tensor, best_k: Tensor, owner: Tensor, cost: Tensor, k: Tensor) -> None:
-    """Write each person's cheapest new cover, if it beats the one she has."""
+    """Write each person's cheapest new cover, if it beats the one they have."""
     least = torch.full_like(best, torch.inf).scatter_reduce_(0, owner, cost, "amin")
     better = ((cost == least[owner]) & (cost < best[owner])).nonzero().squeeze(1)
     first = owner.new_full((len(best),), len(owner))

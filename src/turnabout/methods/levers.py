@@ -137,7 +137,7 @@ class Levers:
                 levels = w[: len(feature.levels)]
                 own = columns[:, : len(levels)].argmax(1)
                 top = levels.topk(2)
-                place = (own == top.indices[0]).long()  # the best level, or the second if she is there
+                place = (own == top.indices[0]).long()  # the best level, or the second if they are there
                 slope[j], target[j] = top.values[place] - levels[own], top.indices[place].to(x.dtype)
                 first[j] = count[j] = 1.0
             elif f in bent:

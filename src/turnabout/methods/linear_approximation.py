@@ -28,10 +28,10 @@ class LinearApproximation(Method):
 
     For each refused person x, with f the model's margin, solves
 
-        min over x'   c(x, x')    s.t.   f(z) + w @ (x' - z) >= 0,   x' legal for her, rules and Delta kept        (1)
+        min over x'   c(x, x')    s.t.   f(z) + w @ (x' - z) >= 0,   x' legal for them, rules and Delta kept        (1)
 
-    with z = x and w = grad f(x); or with w from a least squares fit of f - f(z) on `samples` legal rows around her,
-    weighted by exp(-u^2 / width^2), u^2 the mean square of their changes as shares of what she may change.      (2)
+    with z = x and w = grad f(x); or with w from a least squares fit of f - f(z) on `samples` legal rows around them,
+    weighted by exp(-u^2 / width^2), u^2 the mean square of their changes as shares of what they may change.      (2)
 
     If the plan is refused, further `rounds` draw the line at the plan: z = x', w = grad f(x').                    (3)
 
@@ -44,8 +44,8 @@ class LinearApproximation(Method):
     Where we depart from the paper: the line is drawn to the margin, log-odds for most models, not to the probability
     g. The surface g = theta0 is the same, and the margin curves less. Where we depart from the released code: bounds,
     directions, rules and Delta are kept, which it leaves out; samples are drawn and weighted in the scale in which the
-    fit is used, around her and on legal rows, while there coefficients of standardised columns meet raw ones; the
-    line passes through her own margin, so that it never calls her accepted already; the level to reach is the
+    fit is used, around them and on legal rows, while there coefficients of standardised columns meet raw ones; the
+    line passes through their own margin, so that it never calls them accepted already; the level to reach is the
     model's true threshold.
 
     Parameters
@@ -148,7 +148,7 @@ class LinearApproximation(Method):
     # -- the plan ---------------------------------------------------------------------------------------------
 
     def _plans(self, x: Tensor, z: Tensor, slope: Tensor) -> Tensor:
-        """The cheapest row of each person under her line, or the one it promises most; (n, d)."""
+        """The cheapest row of each person under their line, or the one it promises most; (n, d)."""
         rows = self.problem_.snap(x, x + self.region_.around(x).steepest(slope))
         bias = self.ask(z) - (slope * z).sum(1)
         nothing = np.zeros(len(self.problem_.schema), dtype=bool)

@@ -17,7 +17,7 @@ from turnabout.schema import Category, Scalar, Schema
 from turnabout.typing import Tensor
 
 NEAR = (1 / 256, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # distances to try, in shares of the range
-BETWEEN = (0.25, 0.5, 0.75, 0.9)  # points on the way from a person's own value to her plan's
+BETWEEN = (0.25, 0.5, 0.75, 0.9)  # points on the way from a person's own value to their plan's
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles of the background
 FEW = 16  # scalars with no more legal values than this are tried at all of them
 MOST = 64  # cuts of one column tried
@@ -68,7 +68,7 @@ class ManyCuts(Cuts):
         place, top = (
             torch.searchsorted(self.cut, own.contiguous()),
             len(self.cut) - 1,
-        )  # (n, 1) cuts below her own value
+        )  # (n, 1) cuts below their own value
         up, down = place + self.steps, place - 1 - self.steps
         above = torch.where(up <= top, self.above[up.clamp(max=top)], own)
         return torch.cat([above, torch.where(down >= 0, self.below[down.clamp(min=0)], own)], 1)
@@ -89,7 +89,7 @@ class Ladder(Source):
 
 @dataclass(frozen=True)
 class Offsets(Source):
-    """Steps from the person's own value and from her plan's, points between the two, the bounds, and common values."""
+    """Steps from the person's own value and from the plan's, points between the two, the bounds, and common values."""
 
     common: Tensor  # (V,)
 
@@ -107,7 +107,7 @@ class Reach:
     """Where C moves lead n people; all (n, C)."""
 
     value: Tensor  # what is written
-    legal: Tensor  # whether she may, and no other move leads there
+    legal: Tensor  # whether they may, and no other move leads there
     first: Tensor  # of these, the few to begin with
     alone: Tensor  # what the change would cost by itself
 

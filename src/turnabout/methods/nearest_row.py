@@ -21,7 +21,7 @@ POOLS = ("labels", "model", "both")
 BLOCK = 1 << 20  # entries of one block of the table of distances, small enough for a processor's cache
 CELLS = 1 << 22  # numbers in one block of candidate rows
 FIRST = 32  # rows put to the model for each person at first,
-GROW = 8  # how many times more when she had no luck,
+GROW = 8  # how many times more when they had no luck,
 FURTHEST = 4096  # and at most
 RERANKED = 200  # rows that are ranked again by a cost that is not a sum of weighted distances
 NEAREST = 0.7  # share of the time left for the nearest rows; the rest is for mixtures
@@ -37,10 +37,10 @@ class NearestRow(Method):
 
         P = rows whose label is a yes, that the model accepts with confidence, or both, by `pool`        (2)
 
-    are the three forms of nearest neighbour recourse (NNR). Most rows differ from x in what she cannot change. With
-    `adapt`, each is first made possible for her: stuck cells are copied from x, moves in a forbidden direction are
+    are the three forms of nearest neighbour recourse (NNR). Most rows differ from x in what they cannot change. With
+    `adapt`, each is first made possible for them: stuck cells are copied from x, moves in a forbidden direction are
     left out, rules are repaired, and (1) runs over such rows, as far as the model still accepts them. Without it,
-    only rows that she could become as they stand take part. In both cases the model must accept x', whatever `pool`.
+    only rows that they could become as they stand take part. In both cases the model must accept x', whatever `pool`.
 
     With `sparsity`, each row found also gives a mixture: start from x and copy from the row, one feature at a time,
     the one that
@@ -53,7 +53,7 @@ class NearestRow(Method):
     Distances to all rows are computed, in blocks: exact, no index. Where the cost is no sum of weighted distances and
     counts of changes, or rules repair rows, the 200 nearest by L1 are ranked by the cost itself. What `find` shows is
     polished: the walk starts from a row of P and ends at the boundary, so `confidence` decides whom a person is
-    likened to, not how clear her yes is.
+    likened to, not how clear their yes is.
 
     Use it for any model, when there are real people to point at, and as a strong and quick baseline. Not for
     small backgrounds: the nearest of few is far.

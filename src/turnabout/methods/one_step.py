@@ -17,12 +17,12 @@ BLOCK = 2048  # people in one gradient: what a net holds for them stays in a pro
 class OneStep(Method):
     r"""The change that the gradient at a person's own row likes best, everyone at once.
 
-    For each refused person x, with f the model's margin and Delta(x) the changes she may make, proposes
+    For each refused person x, with f the model's margin and Delta(x) the changes they may make, proposes
 
         x' = x + argmax over delta in Delta(x)   grad f(x) @ delta                                          (1)
 
     Delta is the problem's first Region among its rules: a box, a budget, a ball, a polytope. Without one it is all
-    that the schema lets her change. (1) has a closed form for all but large polytopes, so that one gradient for
+    that the schema lets them change. (1) has a closed form for all but large polytopes, so that one gradient for
     everybody is nearly all the work. What of the change is not needed `find` takes back, as for every method.
 
     Exact for a linear model, values that can be had in fine steps and no rule besides Delta: there it finds a plan for

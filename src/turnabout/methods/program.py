@@ -68,8 +68,8 @@ class Program:
     Parameters
     ----------
     problem, terms : the question, and the model's margin.
-    x : her row (1, d), on the CPU in float64.
-    blocked : (F,) features she may not use.
+    x : their row (1, d), on the CPU in float64.
+    blocked : (F,) features they may not use.
     shape : how the cost is made of its features' shares.
     """
 

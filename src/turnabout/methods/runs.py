@@ -67,8 +67,8 @@ class Runs:
     Parameters
     ----------
     problem, terms : the question, and the model's margin.
-    x : her row (1, d), on the CPU in float64.
-    blocked : (F,) features she may not use.
+    x : their row (1, d), on the CPU in float64.
+    blocked : (F,) features they may not use.
     """
 
     def __init__(self, problem: Problem, terms: Terms, x: Tensor, blocked: np.ndarray, shape: Shape):
@@ -133,7 +133,7 @@ class Runs:
         return runs
 
     def _side(self, f: int, feature: Scalar, side: int) -> list[Run]:
-        """Runs of a scalar's values above, or below, her own."""
+        """Runs of a scalar's values above, or below, their own."""
         column, d = self.problem.schema.slices[f].start, self.problem.schema.d
         if (f, side) not in self.curves:
             self.curves[f, side] = self._curve(f, feature, side)

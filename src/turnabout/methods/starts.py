@@ -21,7 +21,7 @@ def accepted_rows(problem: Problem, aim: float) -> Tensor:
 
 
 def nearest(problem: Problem, x: Tensor, accepted: Tensor) -> tuple[Tensor, Tensor]:
-    """Owners (m,) and rows (m, d): for each of n people the accepted rows that would cost her least, as they are."""
+    """Owners (m,) and rows (m, d): for each of n people the accepted rows that would cost them least, as they are."""
     count = min(NEAREST, len(accepted))
     cost = torch.cat([problem.cost(part.unsqueeze(1), accepted) for part in x.split(128)])
     near = cost.topk(count, dim=1, largest=False).indices

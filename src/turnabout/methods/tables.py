@@ -37,7 +37,7 @@ class Tables:
     """Notches of the levers that do not act in equal steps, read off a table; n people, b such levers.
 
     For each person the values of a feature are put in order of cost, and kept where they gain more than all cheaper
-    ones: from notch to notch, gain and cost rise. Notch 0 is her own value; places beyond her last notch hold inf.
+    ones: from notch to notch, gain and cost rise. Notch 0 is their own value; places beyond their last notch hold inf.
     """
 
     levers: Tensor  # (b,) which levers these are

@@ -83,7 +83,7 @@ class Wachter(Method):
         return Proposal(best)
 
     def _elsewhere(self, x: Tensor, i: int) -> Tensor:
-        """A reachable point for each person, by the same draws for all; where she goes on who has no plan yet."""
+        """A reachable point for each person, by the same draws for all; where they go on who has no plan yet."""
         lo, hi = self.problem_.bounds(x)
         share = torch.as_tensor(self.run.rng("start", i).random(x.shape[1]), dtype=x.dtype, device=x.device)
         return self.problem_.relax(x, lo + share * (hi - lo))

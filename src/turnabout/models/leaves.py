@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 class Leaves:
     """The L leaves of a forest as boxes over the d encoded columns; the boxes of one tree do not overlap.
 
-    A person is in leaf l when each of her scalar values lies in ``lower < x <= upper``, and each of her levels and
+    A person is in leaf l when each of their scalar values lies in ``lower < x <= upper``, and each of their levels and
     missing cells is one that ``allows`` permits. Only the present cells are held to ``lower`` and ``upper``.
 
     Attributes

@@ -136,7 +136,7 @@ def _left_over(bars: Bars) -> bool:
 
 
 def draw_waterfall(attribution: Attribution, person: Any, ax: Axes | None = None, most: int = 10) -> Axes:
-    """One person's values as bars, the largest first; where there is a base, from the base to her score.
+    """One person's values as bars, the largest first; where there is a base, from the base to their score.
 
     Bars above 0 are dark (contributions that raise the score), those below 0 light and hatched (they lower it), and
     every one carries its signed number. The title and the axis say whether these are contributions, slopes or a

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 VERSION = 1
 NO_ADVICE = (
     "An attribution is not a distance to the boundary, and it is not advice: it says how the score answers to a column "
-    "around a person, not what she should change nor how far she would have to go."
+    "around a person, not what they should change nor how far they would have to go."
 )
 FEATURES = 15  # shown in the overview
 BARS = 8  # of one person
@@ -69,7 +69,7 @@ def explain_page(document: Json) -> str:
     sections = [
         Section("What these numbers are", _meaning(attribution)),
         Section("What counts for the refused", _overview(attribution, refused, document)),
-        Section("What a person can change by herself", _responsive(document)),
+        Section("What a person can change alone", _responsive(document)),
         Section("Refused people, one by one", _people(attribution, document)),
         Section("How to get the same numbers", _reproduce(attribution, document)),
     ]

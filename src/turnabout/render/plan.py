@@ -37,7 +37,7 @@ class Story:
     durations: tuple[float, ...]  # T
     margins: tuple[float, ...]  # T, after each step
     start: float | None  # margin of the person's own row
-    total: pd.Series  # her line of `Recourse.plans`
+    total: pd.Series  # their line of `Recourse.plans`
     time_unit: str
     scale: str
 
@@ -62,8 +62,8 @@ def write_plan(answer: Recourse, person: Any, option: int = 0, *, problem: Probl
     Parameters
     ----------
     answer : with plans, as methods that work with actions make them.
-    person, option : a label of `answer.people`, and which of her plans.
-    problem : the question that was answered; with it the text also knows her margin now and the unit of durations.
+    person, option : a label of `answer.people`, and which of their plans.
+    problem : the question that was answered; with it the text also knows their margin now and the unit of durations.
     """
     if (said := _without_plan(answer, person)) is not None:
         return said
@@ -219,7 +219,7 @@ def draw_plan(
     ----------
     answer, person, option : as for write_plan. A person without a plan is refused with a hint.
     ax : where to draw; on a new figure when None.
-    problem : the question that was answered; with it the picture also knows her margin now and the units.
+    problem : the question that was answered; with it the picture also knows their margin now and the units.
     """
     story = tell(answer, person, option, problem)
     need_matplotlib()
@@ -264,7 +264,7 @@ def _draw(story: Story, labels: Sequence[str], ax: Axes) -> None:
     _decision(story, ax)
     before = (story.start, *story.margins[:-1])
     for row, start, end in zip(rows, before, story.margins, strict=True):
-        if start is None:  # her own margin is not known: come in from the edge
+        if start is None:  # their own margin is not known: come in from the edge
             ax.plot([ax.get_xlim()[0], end], [row, row], color=TOWARDS, linewidth=3, linestyle=(0, (1, 1)), zorder=2)
         else:
             _bar(ax, row, start, end)
@@ -366,7 +366,7 @@ def _costs(story: Story, rows: range, ax: Axes) -> None:
 
 
 def _labels(story: Story) -> list[str]:
-    """Wrapped sentences for the rows: her own first if her margin is known, then each step's."""
+    """Wrapped sentences for the rows: their own first if their margin is known, then each step's."""
     own = [] if story.start is None else ["now"]
     return own + [_label(i, change) for i, change in enumerate(story.changes, start=1)]
 

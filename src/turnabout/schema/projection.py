@@ -148,7 +148,7 @@ class Projection:
         pad = x_new.new_full((*x_new.shape[:-1], 1), -torch.inf)
         own = torch.cat([x, torch.zeros_like(pad)], -1)[..., self.group]  # (..., g, k)
         new = torch.cat([x_new, pad], -1)[..., self.group]
-        # ties and, unless pushed outward, small drifts go to her own level
+        # ties and, unless pushed outward, small drifts go to their own level
         weight = new - 0.5 * own if outward else new + 1e-9 * own
         hot = torch.zeros_like(own).scatter(-1, weight.argmax(-1, keepdim=True), 1.0)
         real = torch.isfinite(new)
@@ -184,7 +184,7 @@ def _to_grid(
     gap = (v - own).abs()
     keep = (q_least > q_most) | (gap <= GRID_NOISE * step) | ((v_new - own).abs() <= GRID_NOISE * step)
     if not outward:
-        keep |= gap <= (v - v_new).abs()  # her own value is the nearest legal one
+        keep |= gap <= (v - v_new).abs()  # their own value is the nearest legal one
     return torch.where(keep | ~(falls | rises), x, (v_new - bottom) / span)
 
 

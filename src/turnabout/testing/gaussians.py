@@ -32,7 +32,7 @@ class Draw:
     ----------
     x : (n, d) their features.
     y : (n,) True for the good class.
-    fresh : (n,) a number from [0, 1) for each person: her label is drawn anew at a point z as fresh < eta(z).
+    fresh : (n,) a number from [0, 1) for each person: their label is drawn anew at a point z as fresh < eta(z).
     """
 
     x: np.ndarray

@@ -37,7 +37,7 @@ class Known(Case):
 
 
 def brute_force(problem: Problem, people: pd.DataFrame, limit: int = LIMIT) -> list[float | None]:
-    """The least cost of each person, by asking the original about every row she may reach; None if all are refused.
+    """The least cost of each person, by asking the original about every row they may reach; None if all are refused.
 
     A row counts when it is accepted clear of the boundary and keeps every rule, as an option must. Raises ValueError
     when someone has more than `limit` rows to try.

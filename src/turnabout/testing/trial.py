@@ -178,22 +178,22 @@ def kept_random_states() -> Iterator[None]:
 
 
 def difference(case: Case, a: Recourse, b: Recourse, to_b: dict[Any, Any] | None = None) -> str:
-    """How two answers differ for the people of the first, "" if they do not; `to_b` renames her in the second."""
+    """How two answers differ for the people of the first, "" if they do not; `to_b` renames them in the second."""
     tolerance = max(1e-9, 10 * case.problem.model.noise)
     for person in a.people.index:
         other = person if to_b is None else to_b.get(person, person)
         if Status(a.status[person]) != Status(b.status[other]):
             return f"person {person!r} is {a.status[person]} in one answer and {b.status[other]} in the other"
-        mine, hers = (_options_of(answer, who) for answer, who in ((a, person), (b, other)))
-        if len(mine) != len(hers):
-            return f"person {person!r} has {len(mine)} options in one answer and {len(hers)} in the other"
+        mine, theirs = (_options_of(answer, who) for answer, who in ((a, person), (b, other)))
+        if len(mine) != len(theirs):
+            return f"person {person!r} has {len(mine)} options in one answer and {len(theirs)} in the other"
         for number in range(len(mine)):
             for name in case.problem.schema.names:
-                left, right = mine[name].iloc[number], hers[name].iloc[number]
+                left, right = mine[name].iloc[number], theirs[name].iloc[number]
                 if differs(left, right):
                     return f"person {person!r}, option {number}: '{name}' is {left!r} in one and {right!r} in the other"
             for name in ("cost", "margin"):
-                left, right = float(mine[name].iloc[number]), float(hers[name].iloc[number])
+                left, right = float(mine[name].iloc[number]), float(theirs[name].iloc[number])
                 if abs(left - right) > tolerance * (1 + abs(left)):
                     return (
                         f"person {person!r}, option {number}: {name} is {left!r} in one answer, {right!r} in the other"

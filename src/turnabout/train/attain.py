@@ -1,4 +1,4 @@
-"""The row a person would reach by her best change, as it would be printed."""
+"""The row a person would reach by their best change, as it would be printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from turnabout.nn.inner import Inner
 
 
 def attain(model: Model, region: Region, people: pd.DataFrame, inner: Inner) -> pd.DataFrame:
-    """Printed rows (same index) one change away, of the highest margin `inner` finds; her own where none beats it."""
+    """Printed rows (same index) one change away, of the highest margin `inner` finds; their own where none beats it."""
     schema = model.schema
     table = schema.table(people)
     x = schema.encode(people)

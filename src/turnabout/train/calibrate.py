@@ -74,7 +74,7 @@ def pac_threshold(scores: Any, epsilon: float = 0.05, alpha: float = 0.05, group
 
     Parameters
     ----------
-    scores : (n,) of people who had no part in training; for each, P(yes) of the row she would reach.
+    scores : (n,) of people who had no part in training; for each, P(yes) of the row they would reach.
     epsilon : share of people who may be left without recourse.
     alpha : probability, over the draw of the calibration people, with which the promise may fail.
     groups : a label for each person. Every group then gets a threshold of its own at alpha / number of groups, so that
@@ -114,7 +114,7 @@ def calibrate(
         threshold: it is run at each of `thresholds`, see `calibrate_search`.
     schema : of the table; taken from the model or the method where they have one. Rows reached must then be allowed.
     epsilon, alpha, groups : as of `pac_threshold`.
-    tighter : count the better of a person's own score and the one she reaches; who is accepted needs no recourse. The
+    tighter : count the better of a person's own score and the one they reach; who is accepted needs no recourse. The
         threshold is then never lower. The paper counts the reached row alone.
     thresholds : for methods; 0.05, 0.1, ..., 0.95 by default.
     seed : for methods.
@@ -341,7 +341,7 @@ def _reached(model: Any, table: pd.DataFrame, recourse: Rule | None, schema: Sch
     if not reached.index.equals(table.index) or any(name not in reached.columns for name in table.columns):
         raise TrainingError(
             "the rows reached do not have the index and the columns of the people.",
-            hint="return one row for each person in the same order; her own row where there is nothing to do.",
+            hint="return one row for each person in the same order; their own row where there is nothing to do.",
         )
     reached = reached[list(table.columns)]
     if schema is not None and (bad := schema.breaches(table, reached)).any():

@@ -74,7 +74,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class _Options:
-    """What each person may put into one feature: values (n, c, width) of its columns; the first is her own."""
+    """What each person may put into one feature: values (n, c, width) of its columns; the first is their own."""
 
     columns: Tensor  # (width,)
     values: Tensor
@@ -118,7 +118,7 @@ class _Options:
         return cls.of(own, column, values, valid)
 
     def thinned(self, points: int) -> _Options:
-        """At most so many values besides her own, evenly spread over those there are."""
+        """At most so many values besides their own, evenly spread over those there are."""
         c = self.values.shape[1] - 1
         if len(self.columns) > 1 or c <= points:
             return self

@@ -27,7 +27,7 @@ class Certificate(Document):
 
         P( a new person is accepted or can reach acceptance ) >= 1 - epsilon                               (1)
 
-    at `threshold` and at every lower one: who is accepted at a threshold, as she is or after a change, is accepted
+    at `threshold` and at every lower one: who is accepted at a threshold, as they are or after a change, is accepted
     at any lower one. The exact probability that (1) fails is at most
 
         failure = P( Binomial(n, epsilon) <= k )  <=  alpha                                                (2)

@@ -23,7 +23,7 @@ def read_reached(evidence: Any) -> np.ndarray:
             return np.isin(values.astype(str), [Status.ACCEPTED.value, Status.FOUND.value])
     if values.ndim != 1 or values.dtype != bool:
         raise TrainingError(
-            "the evidence must say for each person whether she is accepted or has an option.",
+            "the evidence must say for each person whether they are accepted or have an option.",
             hint="pass answer.status, or booleans.",
         )
     return values

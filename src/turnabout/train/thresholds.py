@@ -195,6 +195,6 @@ def check_scores(scores: Any) -> np.ndarray:
         i = int(bad.argmax())
         raise TrainingError(
             f"score {i} is {values[i]}, which is not a number to compare with a threshold.",
-            hint="a person who can do nothing has the score of her own row; do not drop her.",
+            hint="a person who can do nothing has the score of their own row; do not drop them.",
         )
     return values

@@ -196,7 +196,7 @@ class GrantingTrees(Estimator):
         """The rows of highest score that `Cells` finds within reach, as they would be printed.
 
         The highest there are, unless more than 4096 cells of the trees are within reach, Delta is a Polytope, or the
-        base is one that turnabout cannot look into: then the best of a grid. Of equally good rows the nearest; her own
+        base is one that turnabout cannot look into: then the best of a grid. Of equally good rows the nearest; the own
         where none is better. They do not depend on any threshold. Same index as people.
         """
         self._fitted()

@@ -124,7 +124,7 @@ def fitted(problem: Problem, **parameters) -> ActionSequences:
 
 
 def batch_of(problem: Problem, people: pd.DataFrame, words, **parameters):
-    """One row for each person and her word, ready to be rolled out."""
+    """One row for each person and their word, ready to be rolled out."""
     solver = fitted(problem, **parameters)._solver(problem.schema.encode(people))
     return solver.batch(torch.arange(len(people)), torch.as_tensor(words))
 

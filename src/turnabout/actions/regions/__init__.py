@@ -1,4 +1,4 @@
-"""Regions: the set of changes a person may make around her row, declared by feature names in her units.
+"""Regions: the set of changes a person may make around their row, declared by feature names in their units.
 
     Box({"hours": 9, "education": 2})                              how far each feature may move
     Budget(12, reach={"hours": 9}, weights={"hours": 1})           and how much all changes may weigh together

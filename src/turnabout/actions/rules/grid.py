@@ -12,7 +12,7 @@ from turnabout.typing import Tensor
 
 
 class Grid:
-    """Legal values of some scalar features, one column each: a person's own value and the grid she may reach."""
+    """Legal values of some scalar features, one column each: a person's own value and the grid they may reach."""
 
     def __init__(self, schema: Schema, features: Sequence[int]):
         scalars = [f for f in (schema.features[i] for i in features) if isinstance(f, Scalar)]

@@ -1,4 +1,4 @@
-"""What an answer means for each person: has she an option, what does it cost and ask, does it survive a slip?"""
+"""What an answer means for each person: an option or none, its cost, what it asks, whether it survives a slip."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Noise:
     ----------
     sd : deviation of the noise by feature, in its units; other features get none.
     deviations : without sd, the deviation of the noise as a share of each feature's in the background.
-    draws : slips per option. With one, each person's option is kept or lost; with more she counts by a share.
+    draws : slips per option. With one, each person's option is kept or lost; with more they count by a share.
     """
 
     sd: Mapping[str, float] | None = None

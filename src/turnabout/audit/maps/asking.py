@@ -143,7 +143,7 @@ def counterfactual_map(method: Method, options: int = 1, seed: int = 0) -> Attri
 
     Points are decoded, so that the method sees people as they would be printed; between two printable values the map is
     a staircase, and its jumps there are those of the table, not of the method. With more options it is set-valued, and
-    a person with fewer has her first one repeated.
+    a person with fewer has their first one repeated.
     """
     if not isinstance(method, Method):
         raise AuditError(f"{type(method).__name__} is no Method.", hint="pass a fitted method.")
@@ -193,7 +193,8 @@ class Sticky:
         x = read_points(points)
         if len(keys) != len(x) or len(set(keys)) != len(keys):
             raise AuditError(
-                f"there are {len(set(keys))} different keys for {len(x)} points.", hint="give every person her own key."
+                f"there are {len(set(keys))} different keys for {len(x)} points.",
+                hint="give each person a key.",
             )
         new = [i for i, key in enumerate(keys) if key not in self._promised]
         if new:

@@ -38,7 +38,7 @@ class Conflicts:
     Attributes
     ----------
     column : the feature's encoded column.
-    conflicted : for each point, True where no continuous explanation can serve her and all others on her line:
+    conflicted : for each point, True where no continuous explanation can serve them and all others on their line:
         there it is better to show both options, or to abstain. False for accepted points.
     down, up : distance from each point to the nearest yes on either side; None where there is none, or none within
         the horizon.
@@ -71,7 +71,7 @@ class Conflicts:
 def in_conflict(model: Decider, points: Tensor, delta: float, column: int, bounds: Bounds | None = None) -> Conflicts:
     r"""Whether each refused person stands in a conflict along one feature.
 
-    With u and v the nearest yes below and above her, and w = v - u,
+    With u and v the nearest yes below and above them, and w = v - u,
 
         conflict   iff   w / 2 <= delta < w                                                                   (1)
 

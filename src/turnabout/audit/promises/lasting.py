@@ -98,7 +98,7 @@ def lasting(
     """Share of first options that survive noise in execution and each kind of retraining, for everyone and by group.
 
     Threats are taken one at a time; together they may do more harm. Of retrained models a person counts by the share
-    of models that still accept her option, and the interval is about other people before the same models.
+    of models that still accept their option, and the interval is about other people before the same models.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Bootstrap(Retrain):
 
 @dataclass(frozen=True)
 class LeaveOut(Retrain):
-    """All training people but k: what becomes of an option when somebody withdraws her data.
+    """All training people but k: what becomes of an option when somebody withdraws their data.
 
     k : how many people leave at a time.
     models : how many sets of k are tried, drawn at random. None, for k = 1 only: every person leaves once, and the

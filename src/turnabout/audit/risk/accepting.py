@@ -74,7 +74,7 @@ class LogisticInCost:
 
 
 def accepting(accept: Accept, cost: np.ndarray, groups: object, index: pd.Index) -> np.ndarray:
-    """(n,) probability that each person would accept a proposal of her cost; 0 where the cost is NaN: none was made."""
+    """(n,) probability that each person would accept a proposal at its cost; 0 if the cost is NaN: none was made."""
     offered = np.isfinite(cost)
     out = np.zeros(len(cost))
     if isinstance(accept, Mapping):

@@ -32,7 +32,7 @@ class VennAbers:
     [p_0, p_1] is the interval, and p lies in it. One of p_0, p_1 is perfectly calibrated on people who are exchangeable
     with those given; elsewhere, for refused people where only the approved were seen, it knows nothing of how
     these differ. The property holds up to the rounding of scores to at most 256 quantiles of those given: the cuts are
-    taken without the person asked about, so that with few people she is not quite exchangeable with them.
+    taken without the person asked about, so that with few people the two are not quite exchangeable.
 
     Parameters
     ----------
@@ -112,14 +112,14 @@ def cross_fitted(
 
     The people with labels are dealt into folds. For a row of somebody in fold k, the scores come from trees grown on
     the other folds, and the calibrator from scores of people in the other folds, each scored by trees grown without
-    her own fold. So her label is not in the trees that score her, nor in her calibrator.
+    their own fold. So their label is not in the trees that score them, nor in their calibrator.
 
     Parameters
     ----------
     seen : (m, d) encoded rows of the people whose labels are known.
     labels : (m,) whether they repaid.
     rows : sets of (n, d) encoded rows to answer for, each with a row for every person.
-    own : (n,) place of each person in `seen`, -1 for who is not in it: she is answered as if of fold 0.
+    own : (n,) place of each person in `seen`, -1 for who is not in it: they are answered as if of fold 0.
     times : (m,) how often each of the seen counts, for refits on people drawn with replacement.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier

@@ -10,13 +10,13 @@ from turnabout.errors import AuditError
 def excess_risk(before: np.ndarray, after: np.ndarray, moves: np.ndarray, compliance: float | np.ndarray) -> np.ndarray:
     r"""What each person adds to R_Q - R_P, the risk after recourse minus the risk before; the mean is the difference.
 
-    A refused person who moves is accepted at her landing point. With w the probability that she moves, eta0 and eta1
-    those of repaying before and after, and rho the share (or probability) of compliance, she adds
+    A refused person who moves is accepted at their landing point. With w the probability that they move, eta0 and eta1
+    those of repaying before and after, and rho the share (or probability) of compliance, they add
 
         w (1 - 2 eta0 - rho (eta1 - eta0))                                                              (1)
 
     With rho = 1, compliant, the improvement is real: w (1 - eta0 - eta1). With rho = 0, defiant, nothing changes but
-    the row: w (1 - 2 eta0). (1) holds for any classifier, and for any proposals that it accepts. Her label may replace
+    the row: w (1 - 2 eta0). (1) holds for any classifier, and for any proposals that it accepts. The label may replace
     eta0: its mean is eta0, so that the mean of (1) stays the same.
 
     Parameters

@@ -33,7 +33,7 @@ def support(rows: Tensor, landings: Tensor, own: np.ndarray, quantile: float = 0
         outside(z) = [ min over j of |z - x_j| > q ],    q the `quantile` of min over j != i of |x_i - x_j|          (1)
 
     in Euclidean distance of encoded rows, where every feature spans 1. A person's own former row does not count for
-    her landing point. At most 2,000 people stand for all, on both sides of (1). Of ordinary people the share
+    their landing point. At most 2,000 people stand for all, on both sides of (1). Of ordinary people the share
     1 - quantile is outside; the share among landing points is to be compared with that. Distance sees whole rows: a
     landing point near others in all but one narrow feature, whose range is wide, may pass as ordinary.
 

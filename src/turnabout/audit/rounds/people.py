@@ -51,13 +51,13 @@ class Promise:
 class Crowd:
     """People who apply in every round, as they stand after some of them.
 
-    Random numbers belong to a person's place and to the round: what others do does not change what she draws.
+    Random numbers belong to a person's place and to the round: what others do does not change what they draw.
 
     Attributes
     ----------
     table, y : their rows and labels now.
     trained, judged : (n,) whom models are trained on, and over whom shares are taken.
-    moved_in, holds : (n,) round of her last move, and of the last promise that she has not taken up; -1 for none.
+    moved_in, holds : (n,) round of their last move, and of the last promise that they have not taken up; -1 for none.
     """
 
     def __init__(self, table: pd.DataFrame, y: np.ndarray, held_out: float, seed: int):

@@ -29,7 +29,7 @@ class Round:
         would still bring approval.
     last : of the options promised one round ago, taken up or not, the share that is honored now.
     last_unretrained : the same, had the model not been retrained since. It is below 1 only where a capacity makes
-        people compete: others have moved past her.
+        people compete: others have moved past them.
     changed : of the people as they were at first, the share that this model decides otherwise than the first one.
     drift : of the same people, the mean rise of the margin above the cut since the first model.
     offered : of the refused, the share that is offered an option; nobody is after the last round.

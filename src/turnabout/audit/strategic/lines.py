@@ -155,8 +155,8 @@ class PeopleLine:
     Attributes
     ----------
     position : (n,) signed distance to the boundary; from 0 on is a yes.
-    eta : (n,) P(good) of each person as she stands; her label, 0 or 1, does as well.
-    landing : from a shift to (n,) P(good) of each person if she stood at that position.
+    eta : (n,) P(good) of each person as they stand; their label, 0 or 1, does as well.
+    landing : from a shift to (n,) P(good) of each person if they stood at that position.
     """
 
     position: np.ndarray
@@ -211,7 +211,7 @@ class PeopleLine:
         return cls(position, eta(table) if labels is None else aligned("labels", labels, table.index), landing)
 
     def losses(self, shift: float, distance: float, compliance: float) -> np.ndarray:
-        """(n,) probability of a wrong decision about each person after she may have moved; its mean is the risk."""
+        """(n,) probability of a wrong decision about each person after they may have moved; its mean is the risk."""
         t, chance = self.position, self.eta
         moves = (t >= shift - distance) & (t < shift)
         if moves.any() and compliance > 0:

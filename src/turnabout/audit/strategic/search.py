@@ -12,7 +12,7 @@ from turnabout.models import Differentiable, Model
 from turnabout.typing import Tensor
 
 STEPS = 40  # of gradient ascent
-STARTS = 4  # her own point, and random ones around it
+STARTS = 4  # their own point, and random ones around it
 DRAWS = 256  # points tried for a model without gradient
 ROWS = 1 << 14  # rows asked of the model at a time
 NEAR = 1e-9  # beyond reach that rounding explains

@@ -1,4 +1,4 @@
-"""The nearest point that a forest accepts, within a distance, for whoever changes her own row."""
+"""The nearest point that a forest accepts, within a distance, for whoever changes their own row."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class LimeTable(Explainer):
     deviation; features with levels, and numbers that may be missing, stay as above.
 
     `around` says where the draws lie. "person", our default: a feature drawn in the bin of x takes the value of x, so
-    that z = 1 is the person herself; Gaussian draws are centered on x. That asks people * samples rows. "mean", the
+    that z = 1 is the person's own row; Gaussian draws are centered on x. That asks people * samples rows. "mean", the
     reference: draws are the same for everyone, which asks samples + people rows in all; a feature in the bin of x has
     some value of that bin, and Gaussian draws are centered on the mean, however far away x is.
 

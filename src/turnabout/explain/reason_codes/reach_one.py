@@ -28,7 +28,7 @@ class Count:
 
     reached : changes within reach that keep every rule, or how many of a selection do.
     flips : how many of them are accepted, clear of the boundary.
-    nearest : the row of the smallest change that flips (of a category: the one of highest margin); else her own.
+    nearest : the row of the smallest change that flips (of a category: the one of highest margin); else their own.
     whole : whether every change within reach was counted, and not a selection.
     """
 
@@ -71,7 +71,7 @@ class Steps:
 
     @property
     def others(self) -> Tensor:
-        """(n,) values beside her own."""
+        """(n,) values beside their own."""
         return self.count.sum(1)
 
     def take(self, who: Tensor) -> Steps:

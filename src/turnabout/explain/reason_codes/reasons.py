@@ -17,7 +17,7 @@ from turnabout.schema import Category, Number, Schema
 from turnabout.typing import Json, is_whole
 
 ALONE, TOGETHER, NONE, UNKNOWN, CANNOT = "alone", "with others", "none shown", "unknown", "not actionable"
-BY_SCORE = "the share of her own changes of each that turn the decision, then by the plan"
+BY_SCORE = "the share of their own changes of each that turn the decision, then by the plan"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Reasons:
     Attributes
     ----------
     table : index (person, rank from 1):
-        feature, value : what it is, and what she has.
+        feature, value : what it is, and what they have.
         contribution : of the attribution that ordered the reasons, below 0; <NA> without one.
         actionable, share, exact, nearest, why : as in Responsiveness.
         in_plan, plan_to : whether the first option of the answer changes the feature, and to what.
@@ -36,7 +36,7 @@ class Reasons:
             leaves it), "unknown" (a selection of changes showed none), "not actionable".
         without_recourse : "none shown" or "not actionable": no recourse through this feature was shown. Another plan
             may still use it together with others.
-    people : one line per refused person: her status in the answer, and plan_only, what the plan changes beyond the
+    people : one line per refused person: their status in the answer, and plan_only, what the plan changes beyond the
         reasons given.
     ordered_by : what puts one reason before another.
     made_by : the method that gave the plans.
@@ -52,7 +52,7 @@ class Reasons:
 
     @property
     def without_recourse(self) -> pd.Series:
-        """Index person: whether she has reasons and no recourse was shown through any of them."""
+        """Index person: whether they have reasons and no recourse was shown through any of them."""
         flags = self.table["without_recourse"].groupby(level="person", sort=False).all()
         return flags.reindex(self.people.index, fill_value=False).astype(bool).rename("without_recourse")
 
@@ -139,14 +139,14 @@ def reasons(
 ) -> Reasons:
     """At most four principal reasons for each refusal, marked by whether the person can act on them.
 
-    Without an attribution, reasons are what she can change: first the features whose own changes turn the decision most
-    often (see `responsiveness`), then those that only the plan changes. What is fixed is then never named, though it
-    may weigh most. With contributions (of ExactShapley, KernelShap, IntegratedGradients, ...) the reasons are the
-    features that lower her score most; what raises it is none. Slopes are refused: they say how the score would react
+    Without an attribution, reasons are what they can change: first the features whose own changes turn the decision
+    most often (see `responsiveness`), then those that only the plan changes. What is fixed is then never named, though
+    it may weigh most. With contributions (of ExactShapley, KernelShap, IntegratedGradients, ...) the reasons are the
+    features that lower their score most; what raises it is none. Slopes are refused: they say how the score would react
     to a change, and not what lowers it.
 
-    Each reason is checked: can she change it, does some change of it alone turn the decision, does the plan use it?
-    Reasons on which she cannot act are kept, and flagged: to leave them out would be to hide them. Notes of the
+    Each reason is checked: can they change it, does some change of it alone turn the decision, does the plan use it?
+    Reasons on which they cannot act are kept, and flagged: to leave them out would be to hide them. Notes of the
     attribution are carried over.
 
     Parameters
@@ -240,7 +240,7 @@ def _weights(attribution: Any, schema: Schema, refused: pd.Index) -> tuple[np.nd
 
 
 def _with_plan(table: pd.DataFrame, answer: Recourse, schema: Schema) -> pd.DataFrame:
-    """Scores (person, feature), with her own value, what the plan does to it, and what recourse it gives."""
+    """Scores (person, feature), with their own value, what the plan does to it, and what recourse it gives."""
     own = answer.people.loc[table.index.unique("person"), list(schema.names)]
     table.insert(0, "value", own.astype(object).to_numpy(dtype=object).ravel())
     changes = answer.changes()
@@ -281,7 +281,7 @@ def _ranked(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def _features(table: pd.DataFrame) -> dict[Any, list[str]]:
-    """Person -> the features of her lines."""
+    """Person -> the features of their lines."""
     out: dict[Any, list[str]] = {}
     for person, feature in table.index:
         out.setdefault(person, []).append(feature)

@@ -1,4 +1,4 @@
-"""Responsiveness: of the changes of one feature that a person can make, the share that turns her refusal into a yes."""
+"""Responsiveness: of the changes of one feature that a person can make, the share that turns a refusal into a yes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from turnabout.schema import as_frame
 from turnabout.typing import Json, Tensor, is_whole
 
 FIXED = "the schema fixes it"
-MISSING = "her value is missing, and stays so"
-AT_END = "no other value is within her reach"
+MISSING = "their value is missing, and stays so"
+AT_END = "no other value is within their reach"
 FORBIDDEN = "the rules forbid every change of it alone"
 UNSEEN = "the rules forbid every change of it that was tried"
 COLUMNS = ["actionable", "share", "exact", "reachable", "nearest", "why"]
@@ -40,11 +40,11 @@ class Responsiveness:
     Attributes
     ----------
     table : index (person, feature), refused people only:
-        actionable : whether she can change the feature at all, alone. Where not, `why` says what stands against it.
-        share : of the changes within her reach, those that turn the decision; <NA> where there are none to count.
+        actionable : whether they can change the feature at all, alone. Where not, `why` says what stands against it.
+        share : of the changes within their reach, those that turn the decision; <NA> where there are none to count.
         exact : whether every change within reach was counted. Otherwise the share is that of an even selection.
         reachable : how many changes are within reach; <NA> where only a selection was looked at.
-        nearest : the smallest change that turns the decision, in her units (of a category, the level that is accepted
+        nearest : the smallest change that turns the decision, in their units (of a category, the level that is accepted
             most clearly); of a selection, the smallest in it. The original model accepted the row printed with it. None
             where no change was found.
     people : how many were asked about.
@@ -63,7 +63,7 @@ class Responsiveness:
 
     @property
     def alone(self) -> pd.Series:
-        """Index person: whether some feature alone turns her decision."""
+        """Index person: whether some feature alone turns their decision."""
         return (self.table["share"].fillna(0.0) > 0).groupby(level="person", sort=False).any()
 
     def of(self, person: Any) -> pd.DataFrame:
@@ -106,10 +106,10 @@ def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Respons
 
         share_f(x) = #{v in R_f(x) : margin(x with f = v) is clear of 0} / #R_f(x)                                (1)
 
-    R_f(x) holds the legal values v of feature f other than her own: within its bounds, in the direction it may move,
+    R_f(x) holds the legal values v of feature f other than their own: within its bounds, in the direction it may move,
     printable, and such that the row with v, all else unchanged, keeps every rule. Each value counts once, so that
     for a continuous number the share is that of the length, up to one printed step. What is fixed is not actionable and
-    has no share: 0 is said only of what she can change.
+    has no share: 0 is said only of what they can change.
 
     Shares are exact, without trying each value, for tree ensembles (the margin only changes at the cuts) and for linear
     and additive models; by trying all values where a feature has at most `values` of them; otherwise an even selection

@@ -104,7 +104,7 @@ class IntegratedGradients(Explainer):
 
     Completeness: the values add up to f(x) - f(b). The integral is taken by Gauss and Legendre, so that a kink on the
     way leaves a gap, which is told (`Attribution.gap`, and in the notes); it shrinks with more nodes. A small gap is
-    needed for a good integral, and is no proof of one. Everything depends on the baseline: say who she is.
+    needed for a good integral, and is no proof of one. Everything depends on the baseline: say whose row it is.
 
     Parameters
     ----------

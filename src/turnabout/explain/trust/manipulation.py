@@ -31,7 +31,7 @@ class Manipulability:
     Attributes
     ----------
     table : index person:
-        angle : degrees between her attribution and that of the point found; <NA> where hers is zero.
+        angle : degrees between their attribution and that of the point found; <NA> where theirs is zero.
         moved : largest change of a column on the way there.
         score_change : of the score that is explained.
         top_kept : whether the feature of largest size is the same at both.

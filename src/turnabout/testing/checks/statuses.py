@@ -41,7 +41,7 @@ def leaves_accepted_alone(trial: Trial) -> Complaints:
             if yes and not called:
                 yield f"{case}: person {person!r} is accepted already, and is called {answer.status[person]}."
             if called and not yes:
-                yield f"{case}: person {person!r} is called accepted, and the original refuses her."
+                yield f"{case}: person {person!r} is called accepted, and the original refuses them."
             if yes and person in with_options:
                 yield f"{case}: person {person!r} is accepted already, and is shown options."
 
