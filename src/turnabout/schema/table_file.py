@@ -30,6 +30,7 @@ from turnabout.schema.cell_types import (
     own_column,
     text_column,
 )
+from turnabout.schema.features import is_single
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.schema import Schema
 from turnabout.typing import Json
@@ -150,12 +151,25 @@ def read_tables(
 ) -> list[pd.DataFrame]:
     """Several tables about the same columns, so that a column has one type in all of them.
 
-    Only a `Passthrough`, which declares no type, could have two: codes without leading zeros in one file, and with
-    some in another. It is text in all if it is in one.
+    A `Passthrough`, which declares no type, could have two: codes without leading zeros in one file, and with some in
+    another. It is text in all if it is in one. A number that parquet keeps in single precision is in single precision
+    in files that do not say: some models tell 24.6386 as a float from the same decimals as a double.
     """
     loose = [feature.name for feature in schema if isinstance(feature, Passthrough)]
     texts = [name for name in loose if any(file.is_text(name) for file in files)]
-    return [file.read(schema, as_text=[*as_text, *texts], by_look=by_look) for file in files]
+    tables = [file.read(schema, as_text=[*as_text, *texts], by_look=by_look) for file in files]
+    single = {
+        name: dtype
+        for file in files
+        if file.frame is not None
+        for name, dtype in file.frame.dtypes.items()
+        if name in schema.names and is_single(dtype)
+    }
+    for i, file in enumerate(files):
+        if file.frame is None:
+            short = [name for name in tables[i].columns if name in single and tables[i][name].dtype == float]
+            tables[i] = tables[i].astype({name: single[name] for name in short})
+    return tables
 
 
 def _kind_of(name: str) -> TableKind:
