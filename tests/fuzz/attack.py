@@ -19,7 +19,7 @@ import turnabout as ta
 from fuzz.columns import Column
 from fuzz.deciders import SINGLE
 from fuzz.files import ask_by_file
-from fuzz.frames import build
+from fuzz.frames import as_given, build
 from fuzz.oracle import Fault, judge
 from fuzz.questions import PER_WORLD, Question, random_question
 from fuzz.worlds import World, random_world
@@ -28,7 +28,6 @@ from turnabout.errors import MethodError
 from turnabout.methods.sequences.solve import Effort
 
 LIMIT = 20.0  # seconds that one problem may take; they take a tenth of one
-KEPT = ("category", "ordered", "date")  # types that a table keeps when its columns become objects
 KINDS = {"number": ta.Number, "ordinal": ta.Ordinal, "binary": ta.Binary, "category": ta.Category}
 
 
@@ -124,13 +123,7 @@ def _feature(column: Column) -> Any:
 
 def table_of(world: World, question: Question) -> pd.DataFrame:
     """The people who ask, as a table."""
-    table = build(world.columns, question.people, question.labels, half=True)
-    if question.types == "nullable":
-        return table.convert_dtypes()
-    if question.types == "object":
-        names = [c.name for c in world.columns if c.dtype not in KEPT and "float" not in c.dtype.lower()]
-        return table.astype(dict.fromkeys(names, object))
-    return table
+    return as_given(build(world.columns, question.people, question.labels, half=True), world.columns, question.types)
 
 
 def ask(world: World, question: Question) -> ta.Recourse:

@@ -13,6 +13,7 @@ from fuzz.columns import Cell, Column
 
 Row = Sequence[Cell]
 MARKS = {"None": None, "nan": np.nan, "NA": pd.NA}
+KEPT = ("category", "ordered", "date")  # types that a table keeps when its columns become objects
 NUMPY = ("float64", "float32", "float16", "int64", "int32", "int16", "uint8", "bool")
 
 
@@ -22,8 +23,25 @@ def build(
     """Rows of plain cells as a table; half precision, in which few decimals can be told, only where it is asked for."""
     labels = pd.RangeIndex(len(rows)) if index is None else pd.Index(list(index))
     typed = columns if half else [replace(c, dtype="float64") if c.dtype == "float16" else c for c in columns]
-    parts = {c.name: pd.Series(array(c, [row[i] for row in rows]), index=labels) for i, c in enumerate(typed)}
+    parts = {c.name: series(c, [row[i] for row in rows]).set_axis(labels) for i, c in enumerate(typed)}
     return pd.DataFrame(parts, index=labels)
+
+
+def series(column: Column, cells: Sequence[Cell]) -> pd.Series:
+    """Cells as a column; pandas takes its type from all objects, so that a level of the training table stands first."""
+    if column.dtype == "object" and column.levels:
+        return pd.Series(array(column, [column.categories[0], *cells])).iloc[1:]
+    return pd.Series(array(column, cells))
+
+
+def as_given(table: pd.DataFrame, columns: Sequence[Column], types: str) -> pd.DataFrame:
+    """A table in the types of training, "nullable" ones, or "object"."""
+    if types == "nullable":
+        return table.convert_dtypes()
+    if types == "object":
+        names = [c.name for c in columns if c.dtype not in KEPT and "float" not in c.dtype.lower()]
+        return table.astype(dict.fromkeys(names, object))
+    return table
 
 
 def array(column: Column, cells: Sequence[Cell]) -> Any:

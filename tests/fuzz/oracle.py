@@ -14,7 +14,7 @@ import pandas as pd
 from fuzz.columns import Cell, same
 from fuzz.constraints import Follows
 from fuzz.deciders import SINGLE, Verdict
-from fuzz.frames import build, cells, printed
+from fuzz.frames import as_given, build, cells, printed
 from fuzz.grids import accepted_rows, cheapest, reachable, size
 from fuzz.plans import judge_plans
 from fuzz.questions import Question
@@ -240,15 +240,19 @@ def _judge_status(world: World, question: Question, status: dict[Any, str], seen
             if not isinstance(_answered(lambda own=own: world.decider.ask(build(world.columns, [own]))), Exception):
                 seen.accuse(f"{said} without a cause", person, f"{world.row(own)}")
         elif isinstance(together, Exception) or bool(together.yes[place]) != (said == "ACCEPTED"):
-            _judge_decision(world, question, person, own, said, seen)
+            _judge_decision(world, question, person, place, said, seen)
 
 
-def _judge_decision(world: World, question: Question, person: Any, own: list[Cell], said: str, seen: Judgement) -> None:
+def _judge_decision(world: World, question: Question, person: Any, place: int, said: str, seen: Judgement) -> None:
     """A status that the original contradicts is wrong if it does so whichever way it is asked.
 
     A file may say nothing of precision: its decimals are read as doubles, also where training had floats.
     """
+    own = question.people[place]
     verdicts = list(asked_every_way(world, [own]).values())
+    if question.types != "training":  # to some models a missing cell among objects is another than in a typed column
+        given = as_given(build(world.columns, question.people), world.columns, question.types)
+        verdicts.append(_answered(lambda: world.decider.ask(given.iloc[[place]])))
     if question.file:
         doubles = [replace(c, dtype="float64") if "float" in c.dtype.lower() else c for c in world.columns]
         verdicts.append(_answered(lambda: world.decider.ask(build(doubles, [own]))))
