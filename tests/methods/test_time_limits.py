@@ -192,6 +192,19 @@ def test_what_was_not_searched_to_the_end_is_unfinished(cls, clock):
     assert short.why.reason[late].str.contains("time limit").all()
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["as a batch says", "only if alone too"])
+def test_ties_are_asked_about_alone_as_long_as_there_is_time(alone, clock):
+    """Everyone stands on the boundary itself, and a call takes a fifth of the limit."""
+    model = slowed(ta.models.wrap(lambda table: np.full(len(table), 0.5), SCHEMA), clock, nap=LIMIT / 5)
+    model._judge.alone = alone
+    method = LocalSearch.small().fit(problem_for(LocalSearch, model=model))
+    began = clock.time
+    answer = found(method, clients(100), time_limit=LIMIT)
+    assert clock.time - began <= 1.5 * LIMIT + LIMIT / 5
+    expected = {ta.Status.ACCEPTED, ta.Status.UNFINISHED} if alone else {ta.Status.ACCEPTED}
+    assert set(answer.status) == expected
+
+
 def test_a_call_that_outlasts_the_limit_is_the_only_one(clock):
     slow = slowed(random_model("function", SCHEMA, 3), clock, nap=5.0)
     method = LocalSearch.small().fit(problem_for(LocalSearch, model=slow))

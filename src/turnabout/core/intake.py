@@ -13,6 +13,7 @@ import torch
 from turnabout.core.answer import Draft
 from turnabout.core.problem import Problem
 from turnabout.core.result import Status
+from turnabout.core.run import Run
 from turnabout.errors import MethodError
 from turnabout.models.original import is_nullable
 from turnabout.models.pinned import pinned
@@ -21,6 +22,7 @@ from turnabout.schema.features import is_missing
 from turnabout.typing import Tensor
 
 TIES = 256  # people on the boundary itself who are asked about alone; more of them are ties of a model with few values
+TIE_TIME = 0.2  # share of the time limit that this may take
 AGREE = 1e-6  # share by which an encoded row's margin may differ from the original's
 
 
@@ -92,7 +94,7 @@ def check_people(given: pd.DataFrame) -> None:
         raise MethodError(f"two people share the index label {twice!r}.", hint="people.reset_index(drop=True)")
 
 
-def take_in(problem: Problem, given: pd.DataFrame, device: str) -> Intake:
+def take_in(problem: Problem, given: pd.DataFrame, device: str, run: Run) -> Intake:
     """Read and judge the people of a table; whoever cannot be read, or has no answer, is told so in the draft."""
     reading = problem.schema.read(given)
     draft = Draft(problem, reading.table)
@@ -102,11 +104,7 @@ def take_in(problem: Problem, given: pd.DataFrame, device: str) -> Intake:
     place = np.flatnonzero(~lost)
     table = reading.readable(reading.table, place)
     margin, unanswered = problem.ask_original(table)
-    near = np.abs(margin) <= problem.model.noise
-    if problem.model.alone:  # accepted only if they are so alone and among others
-        margin[near] = np.minimum(margin[near], problem.ask_otherwise(table[near]))
-    elif near.sum() <= TIES:  # as they are alone: the last bit may depend on the other rows
-        margin[near] = problem.ask_alone(table[near])
+    _judge_ties(problem, table, margin, run)
     draft.status[place[margin >= 0]] = Status.ACCEPTED
     draft.without(place[np.isnan(margin)], Status.FAILED, "the model gives no number for this person's own row.")
     for i, error in unanswered.rows.items():
@@ -114,6 +112,26 @@ def take_in(problem: Problem, given: pd.DataFrame, device: str) -> Intake:
     _warn(draft, int(lost.sum()), len(unanswered))
     x = reading.x[torch.as_tensor(place)].to(device)
     return Intake(problem, draft, place, table, x, margin, _odd(problem, reading, place))
+
+
+def _judge_ties(problem: Problem, table: pd.DataFrame, margin: np.ndarray, run: Run) -> None:
+    """Ask again about people on the boundary itself, whose margin may depend on the other rows, as time allows.
+
+    Where answers depend on the batch they are accepted only if they are so alone and among others, and count as refused
+    while that is not known. Elsewhere they are judged as they are alone: it is a matter of the last bit.
+    """
+    alone, near = problem.model.alone, np.flatnonzero(np.abs(margin) <= problem.model.noise)
+    if not alone and len(near) > TIES:
+        return
+    batch = margin[near]
+    if alone:
+        margin[near] = -problem.model.noise
+    with run.within(TIE_TIME):
+        for part in run.calls(len(near), "ties", first=1):
+            rows = table.iloc[near[part]]
+            margin[near[part]] = (
+                np.minimum(batch[part], problem.ask_otherwise(rows)) if alone else problem.ask_alone(rows)
+            )
 
 
 def _odd(problem: Problem, reading: Reading, place: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ def find_landing(
     """
     problem = method.problem_
     _check(problem, landing)
-    intake = take_in(problem, people, method.device_)
+    intake = take_in(problem, people, method.device_, run)
     draft = intake.draft
     mine = intake.margin < 0
     refused = intake.place[mine]

@@ -169,7 +169,7 @@ class Method(ABC):
         progress, landing = as_progress(progress), as_landing(landing)
         if landing is not None:
             return find_landing(self, given, landing, run, progress)
-        intake = take_in(problem, given, self.device_)
+        intake = take_in(problem, given, self.device_, run)
         run.note_call(len(given), run.seconds)
         problem.schema.warn_outside(intake.x)
         self._probe(intake, run)
