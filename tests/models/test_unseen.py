@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 import turnabout as ta
 from turnabout import methods
+from turnabout.actions.rules.known_levels import KnownLevels
 from turnabout.core import Problem
 from turnabout.errors import MethodError, ModelError
 from turnabout.models import wrap
@@ -189,3 +190,10 @@ def test_histogram_boosting_and_catboost_and_forests():
         assert len(answer.options) and "own" not in set(answer.options["job"])
     forest = fitted(OneHotEncoder(handle_unknown="ignore"), RandomForestClassifier(5, random_state=0))
     assert wrap(forest, SCHEMA).unseen == {"job": {"own"}}
+
+
+def test_the_rule_is_told_in_the_order_of_the_schema():
+    """Levels come as a set, whose order changes between two runs of Python."""
+    schema = Schema([Category("job", ("none", "part", "full", "own"))])
+    for levels in (["own", "part", "none"], frozenset({"none", "own", "part"})):
+        assert KnownLevels({"job": levels}).bind(schema).name == "job does not become none or part or own"

@@ -43,6 +43,7 @@ class KnownLevels(Rule):
 
     def bind(self, schema: Schema) -> BoundKnownLevels:
         places: dict[int, tuple[int, ...]] = {}
+        told: dict[str, list[Level]] = {}  # in the schema's order: a set has none
         for name, avoided in self.avoid.items():
             f, feature = find_feature(schema, name, str(self))
             levels = getattr(feature, "levels", ())
@@ -52,7 +53,8 @@ class KnownLevels(Rule):
                     hint="levels are written as in the schema; a Number has none.",
                 )
             places[f] = tuple(sorted(levels.index(level) for level in avoided))
-        return BoundKnownLevels(schema, places, str(self))
+            told[name] = [levels[place] for place in places[f]]
+        return BoundKnownLevels(schema, places, str(KnownLevels(told)))
 
     def __str__(self) -> str:
         parts = [f"{name} does not become {' or '.join(map(str, levels))}" for name, levels in self.avoid.items()]
