@@ -14,6 +14,7 @@ from ledger import Outcome
 
 from action_sequences.answers import Answers, Watched
 from turnabout.core.run import Run
+from turnabout.core.verify import clearance
 from turnabout.datasets.files import obtain
 from turnabout.domains import german
 
@@ -67,8 +68,8 @@ def _raw(z: np.ndarray, column: int) -> np.ndarray:
     return MEAN[column] + DEVIATION[column] * z[:, column]
 
 
-def one_action(network: Network, z: np.ndarray, action: str, points: int) -> float:
-    """The least cost at which the action alone makes one person (63,) accepted; inf if it cannot."""
+def one_action(network: Network, z: np.ndarray, action: str, points: int, clear: float = 0.0) -> float:
+    """The least cost at which the action alone brings one person (63,) to a margin; inf if it cannot."""
     levels = {"Naturalize": (FOREIGN, 1), "GetGuarantor": (GUARANTORS, 2), "GetUnskilledJob": (JOB, 1)}
     if action in levels:
         place, level = levels[action]
@@ -77,7 +78,7 @@ def one_action(network: Network, z: np.ndarray, action: str, points: int) -> flo
             return np.inf
         other = z.copy()
         other[place] = np.eye(place.stop - place.start)[level]
-        return 5.0 if network(network.first(other[None]))[0] >= 0 else np.inf
+        return 5.0 if network(network.first(other[None]))[0] >= clear else np.inf
     duration, amount, age = (float(_raw(z[None], column)[0]) for column in (DURATION, AMOUNT, AGE))
     slope = np.zeros(63)  # by how much the row moves with the action's parameter
     if action == "WaitYears":
@@ -107,14 +108,14 @@ def one_action(network: Network, z: np.ndarray, action: str, points: int) -> flo
     for end in (low, high):  # costs grow with |r|: on each side the first accepted point is the cheapest
         count = max(2, round(points * abs(end) / max(high - low, 1e-12)))
         r = np.linspace(0.0, end, count)
-        yes = margin(r) >= 0
+        yes = margin(r) >= clear
         if not yes.any() or end == 0:
             continue
         k = int(yes.argmax())
         refused, accepted = r[max(0, k - 1)], r[k]
         for _ in range(HALVINGS):
             middle = (refused + accepted) / 2
-            if margin(np.array([middle]))[0] >= 0:
+            if margin(np.array([middle]))[0] >= clear:
                 accepted = middle
             else:
                 refused = middle
@@ -136,7 +137,10 @@ def against_scan(answers: Answers, points: int) -> Outcome:
     method.run = Run(seed=0)
     ledger = method.explore(x).ledger
     assert tuple(problem.actions.names) == ACTIONS
-    exact = np.array([[one_action(network, row, action, points) for action in ACTIONS] for row in z[: len(people)]])
+    exact, kept = (
+        np.array([[one_action(network, row, action, points, clear) for action in ACTIONS] for row in z[: len(people)]])
+        for clear in (0.0, 2 * clearance(problem))  # the boundary itself, and the margin that the search keeps
+    )
     found = np.full_like(exact, np.inf)
     for i, place in enumerate(ledger.place):
         for word, row in place.items():
@@ -153,6 +157,7 @@ def against_scan(answers: Answers, points: int) -> Outcome:
         "german.len1_cases": (float(solvable.sum()), n),
         "german.len1_cases_missed": (float((solvable & ~both).sum()), n),
         "german.len1_worst_gap_to_scan": (float(gap.max()), n),
+        "german.len1_worst_gap_at_same_margin": (float((found[both] / kept[both] - 1).max()), n),
         "german.len1_people": (float(reachable.sum()), n),
         "german.len1_worst_printed_gap": (float(printed_gap.max()), n),
     }
