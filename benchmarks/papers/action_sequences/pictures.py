@@ -59,8 +59,10 @@ def firsts_by_length(rows: dict[str, list[int]], ax: Any) -> Any:
     for k, (score, (_, color)) in enumerate(MARKS.items()):
         heights = [int(((taken[score] == least) & (lengths == long)).sum()) for long in shown]
         ax.bar(np.arange(len(shown)) + 0.27 * (k - 1), heights, 0.25, color=color, label=score)
-    ax.set_xticks(range(len(shown)), [f"{long}\n({int((lengths == long).sum())} people)" for long in shown])
-    ax.set(xlabel="actions in the solution", ylabel="people for whom it was first")
+    ax.set_xticks(range(len(shown)), [f"{long}\n{int((lengths == long).sum())}" for long in shown])
+    ax.set(xlabel="actions in the solution, and people", ylabel="people for whom it was first")
+    ax.margins(y=0.45)  # room for the legend
+    ax.legend(frameon=False, fontsize=8)
     return ax
 
 
