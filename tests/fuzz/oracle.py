@@ -280,6 +280,7 @@ def _judge_search(
         if question.acts:
             candidates = [row for row in candidates if sum(not same(a, b) for a, b in zip(own, row)) <= question.steps]
         good = accepted_rows(world, candidates, landing_chance(world, question, own))
+        good = [row for row in good if _accepted_as_given(world, question, place, row)]
         if said == "IMPOSSIBLE":
             seen.proofs += 1
             if good:
@@ -293,6 +294,16 @@ def _judge_search(
                 seen.accuse(
                     "not the cheapest", person, f"{claim:.6g} is proved, {least:.6g} would do: {world.row(own)}"
                 )
+
+
+def _accepted_as_given(world: World, question: Question, place: int, row: list[Cell]) -> bool:
+    """Whether a row is accepted in the types of the table that was given, where these are not those of training."""
+    if question.types == "training":
+        return True
+    people = [*question.people[:place], row, *question.people[place + 1 :]]
+    given = as_given(build(world.columns, people), world.columns, question.types)
+    verdict = _answered(lambda: world.decider.ask(given.iloc[[place]]))
+    return isinstance(verdict, Exception) or bool(verdict.yes[0])
 
 
 def _claim(question: Question, answer: Any, person: Any) -> float:
