@@ -10,6 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import turnabout as ta
 from turnabout.errors import MethodError, ModelError
@@ -444,3 +445,51 @@ def test_a_model_that_knows_missing_levels_as_none_is_asked_about_none(tmp_path)
     rows = answer.options[["code", "income"]]
     rows = rows.assign(code=rows.code.astype(object).where(rows.code.notna(), None))
     assert model.predict(rows).all()
+
+
+@pytest.mark.parametrize("high", [0.4, 0.3])
+def test_people_in_single_precision_are_searched_in_single_precision(high):
+    """Without a background only they say so; 0.3 as a float is more than 0.3, and a cut may lie between."""
+
+    def strict(table):
+        return np.where(table["hours"].to_numpy(dtype=float) >= float(np.float32(0.3)), 0.9, 0.1)
+
+    schema = ta.Schema([ta.Number("hours", 0, high, step=0.1)])
+    people = pd.DataFrame({"hours": np.array([0.0, 0.2], dtype=np.float32)})
+    answer = ta.find(strict, people, schema=schema)
+    assert list(answer.status) == [ta.Status.FOUND, ta.Status.FOUND]
+    assert answer.options["hours"].tolist() == [np.float32(0.3)] * 2 and answer.options["hours"].dtype == np.float32
+    doubles = ta.find(strict, pd.DataFrame({"hours": [0.0, 0.2]}), schema=schema)
+    assert set(doubles.status) == {ta.Status.FOUND if high > 0.3 else ta.Status.IMPOSSIBLE}
+
+
+def test_trees_prove_nothing_in_a_precision_that_they_do_not_know():
+    """A compiled tree is searched in doubles; without its training table, floats may lie on the other side of a cut."""
+    table = pd.DataFrame({"hours": np.tile(np.array([0.0, 0.1, 0.2, 0.3], dtype=np.float32), 10)})
+    tree = DecisionTreeClassifier().fit(table, np.arange(40) == 0)  # says no to everyone
+    schema = ta.Schema([ta.Number("hours", 0, 0.3, step=0.1)])
+    people = table.iloc[1:4]
+    assert set(ta.find(tree, people, schema=schema, target=True).status) == {ta.Status.NOT_FOUND}
+    known = ta.find(tree, people, schema=schema, target=True, background=table)
+    assert ta.Status.IMPOSSIBLE in set(known.status)
+
+
+def test_a_mark_that_means_more_in_another_type_is_searched_as_it_is():
+    """<NA> stands in training, in pandas' boolean; among objects the encoder takes it for a category of its own."""
+    rng = np.random.default_rng(0)
+    owner = pd.array(rng.choice([True, False], 200), dtype="boolean")
+    owner[rng.random(200) < 0.3] = pd.NA
+    table = pd.DataFrame({"owner": owner, "income": rng.integers(0, 41, 200).astype(float)})
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["owner"]), (StandardScaler(), ["income"])
+    )
+    good = table.income + 10 * table.owner.isna() > 25
+    model = make_pipeline(columns, LogisticRegression(C=100)).fit(table, good)
+    schema = ta.Schema([ta.Binary("owner", (False, True), missing=True), ta.Number("income", 0, 40, step=1)])
+    people = pd.DataFrame({"owner": pd.Series([pd.NA, pd.NA], dtype=object), "income": [3.0, 12.0]})
+    answer = ta.find(model, people, schema=schema, background=table, method="ExactLinear")
+    assert list(answer.status) == [ta.Status.FOUND] * 2
+    for i in range(2):
+        rows = people.iloc[[i] * 41].assign(income=np.arange(41.0))
+        least = int(np.argmax(model.predict(rows)))
+        assert answer.options.income.iloc[i] == least

@@ -15,10 +15,11 @@ from turnabout.core.problem import Problem
 from turnabout.core.result import Status
 from turnabout.core.run import Run
 from turnabout.errors import MethodError
+from turnabout.models.base import Differentiable
 from turnabout.models.original import is_nullable
-from turnabout.models.pinned import pinned
+from turnabout.models.pinned import Typed, pinned
 from turnabout.schema import Reading
-from turnabout.schema.features import is_missing
+from turnabout.schema.features import is_missing, is_single
 from turnabout.typing import Tensor
 
 TIES = 256  # people on the boundary itself who are asked about alone; more of them are ties of a model with few values
@@ -46,6 +47,7 @@ class Intake:
     x: Tensor  # (m, d)
     margin: np.ndarray  # (m,) of the original; NaN where it gave none
     odd: np.ndarray  # (m, F) cells, fixed or missing, that the model sees otherwise than x tells
+    precise: bool = True  # whether the search sees numbers in the precision in which the people have them
 
     def groups(self, late: bool = False) -> Iterator[Group]:
         """The refused, in a canonical order: results may depend on a row's place in a batch, answers must not.
@@ -60,14 +62,14 @@ class Intake:
         odd = refused[self.odd[refused].any(1)]
         if len(odd) and not late:
             fast = self.problem.ask(self.x[odd])[0].cpu().numpy()
-            same = np.abs(fast - self.margin[odd]) <= AGREE * (1 + np.abs(self.margin[odd])) + self.problem.model.noise
+            same = _agrees(self.problem, fast, self.margin[odd])
             plain = ~np.isin(refused, odd)
-            yield Group(self.problem, refused[plain], complete=True)
+            yield Group(self.problem, refused[plain], complete=self.precise)
             yield Group(self.problem, odd[same], complete=False)
             left = ~same | (self.draft.status[self.place[odd]] != Status.FOUND)
             yield from self._pinned(odd[left], fast[left])
         else:
-            yield Group(self.problem, refused, complete=True)
+            yield Group(self.problem, refused, complete=self.precise)
 
     def _pinned(self, rows: np.ndarray, fast: np.ndarray) -> Iterator[Group]:
         """Groups of people who share their odd cells."""
@@ -81,7 +83,7 @@ class Intake:
             mine = rows[places]
             cells = self.table.iloc[mine[:1]][list(names[self.odd[mine[0]]])]
             model = pinned(self.problem.model, cells, self.margin[mine] - fast[places])
-            yield Group(self.problem.decided_by(model), mine, complete=True)
+            yield Group(self.problem.decided_by(model), mine, complete=self.precise)
 
 
 def check_people(given: pd.DataFrame) -> None:
@@ -111,7 +113,31 @@ def take_in(problem: Problem, given: pd.DataFrame, device: str, run: Run) -> Int
         draft.without(place[[i]], Status.FAILED, f"the model failed on this person's own row: {error.message}")
     _warn(draft, int(lost.sum()), len(unanswered))
     x = reading.x[torch.as_tensor(place)].to(device)
-    return Intake(problem, draft, place, table, x, margin, _odd(problem, reading, place))
+    asked, precise = _in_their_precision(problem, table)
+    odd = _odd(problem, reading, place)
+    if problem.model.compiled and not problem.model.encoded:  # a mark of a missing cell may mean more in another type
+        unlike = ~_agrees(problem, problem.margin(x).cpu().numpy(), margin) & np.isfinite(margin)
+        odd |= unlike[:, None] & table.isna().to_numpy(dtype=bool)
+    return Intake(asked, draft, place, table, x, margin, odd, precise)
+
+
+def _agrees(problem: Problem, fast: np.ndarray, margin: np.ndarray) -> np.ndarray:
+    """(n,) whether encoded rows have the margins that the original gives the rows themselves."""
+    return np.asarray(np.abs(fast - margin) <= AGREE * (1 + np.abs(margin)) + problem.model.noise)
+
+
+def _in_their_precision(problem: Problem, table: pd.DataFrame) -> tuple[Problem, bool]:
+    """The question as the search must put it, and whether it sees numbers as the original sees those of the people.
+
+    Where the training table is not known, only the people say that numbers are in single precision, and a cut may lie
+    between 0.3 as a float and as a double. A compiled form with jumps stays one of doubles: it proves nothing then.
+    """
+    model = problem.model
+    known = model.encoded or model.like is not None
+    types = {} if known else {str(name): dtype for name, dtype in table.dtypes.items() if is_single(dtype)}
+    if not types or model.compiled:
+        return problem, not types or isinstance(model, Differentiable)
+    return problem.decided_by(Typed(model, types)), True
 
 
 def _judge_ties(problem: Problem, table: pd.DataFrame, margin: np.ndarray, run: Run) -> None:

@@ -1,8 +1,10 @@
-"""A decision maker who is asked about rows of which some cells are known already."""
+"""A decision maker who is asked about rows of which some cells, or column types, are known already."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +30,21 @@ class Pinned(Model):
         table = super().decode(x)
         rows = self.cells.iloc[np.zeros(len(table), dtype=int)].set_axis(table.index)
         return table.assign(**{str(name): rows[name] for name in rows.columns})
+
+
+class Typed(Model):
+    """The original, asked about decoded rows in some column types: those of the people who ask.
+
+    types : by column, where the training table does not say it.
+    """
+
+    def __init__(self, model: Model, types: Mapping[str, Any]):
+        super().__init__(model.schema, model._judge, model.notes)
+        self.types = types
+        self.unseen = model.unseen
+
+    def decode(self, x: Tensor) -> pd.DataFrame:
+        return super().decode(x).astype(dict(self.types))
 
 
 def pinned(model: Model, cells: pd.DataFrame, effect: np.ndarray) -> Model:
