@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,6 +43,22 @@ def as_given(table: pd.DataFrame, columns: Sequence[Column], types: str) -> pd.D
         names = [c.name for c in columns if c.dtype not in KEPT and "float" not in c.dtype.lower()]
         return table.astype(dict.fromkeys(names, object))
     return table
+
+
+def as_parquet(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of a table that was kept in a parquet file: its gaps are all alike, and None among objects."""
+    return tuple(replace(c, mark=_mark_in_parquet(c)) if c.dtype == "object" and c.missing else c for c in columns)
+
+
+def _mark_in_parquet(column: Column) -> str:
+    """The mark of a missing cell that was written and read; that of the column where it is no object any more."""
+    out = io.BytesIO()
+    pd.DataFrame({"cells": array(column, [*column.levels, None])}).to_parquet(out)
+    back = pd.read_parquet(out)["cells"]
+    if back.dtype != object:
+        return column.mark
+    gap = back.iloc[-1]
+    return next((name for name, mark in MARKS.items() if gap is mark), "nan")
 
 
 def array(column: Column, cells: Sequence[Cell]) -> Any:

@@ -14,7 +14,7 @@ import pandas as pd
 from fuzz.columns import Cell, same
 from fuzz.constraints import Follows
 from fuzz.deciders import SINGLE, Verdict
-from fuzz.frames import as_given, build, cells, printed
+from fuzz.frames import as_given, as_parquet, build, cells, printed
 from fuzz.grids import accepted_rows, cheapest, reachable, size
 from fuzz.plans import judge_plans
 from fuzz.questions import Question
@@ -118,7 +118,7 @@ def _judge_shape(question: Question, status: dict[Any, str], rows: Rows, seen: J
 
 
 def _judge_options(world: World, question: Question, answer: Any, rows: Rows, seen: Judgement) -> None:
-    verdicts = asked_every_way(world, list(rows.values()))
+    verdicts = asked_every_way(as_kept(world, question), list(rows.values()))
     for place, (key, row) in enumerate(rows.items()):
         own = own_row(question, key[0])
         _judge_cells(world, question, key[0], own, row, seen)
@@ -189,6 +189,14 @@ def landing_chance(world: World, question: Question, own: list[Cell]) -> float |
     return None if chance is None else 1 - float(chance[0])
 
 
+def as_kept(world: World, question: Question) -> World:
+    """The world whose tables hold the gaps of the files through which a question was asked.
+
+    The library knows training by a parquet file, which does not tell NaN from None; a model may.
+    """
+    return replace(world, columns=as_parquet(world.columns)) if question.file else world
+
+
 def asked_every_way(world: World, rows: Sequence[list[Cell]]) -> dict[str, Verdict | Exception]:
     """What the original says about rows in a batch, each alone and, where noise is large, in company."""
     if not rows:
@@ -250,6 +258,8 @@ def _judge_decision(world: World, question: Question, person: Any, place: int, s
     """
     own = question.people[place]
     verdicts = list(asked_every_way(world, [own]).values())
+    if question.file:
+        verdicts += asked_every_way(as_kept(world, question), [own]).values()
     if question.types != "training":  # to some models a missing cell among objects is another than in a typed column
         given = as_given(build(world.columns, question.people), world.columns, question.types)
         verdicts.append(_answered(lambda: world.decider.ask(given.iloc[[place]])))
@@ -298,6 +308,9 @@ def _judge_search(
 
 def _accepted_as_given(world: World, question: Question, place: int, row: list[Cell]) -> bool:
     """Whether a row is accepted in the types of the table that was given, where these are not those of training."""
+    if question.file:
+        kept = _answered(lambda: world.decider.ask(build(as_kept(world, question).columns, [row])))
+        return isinstance(kept, Exception) or bool(kept.yes[0])
     if question.types == "training":
         return True
     people = [*question.people[:place], row, *question.people[place + 1 :]]

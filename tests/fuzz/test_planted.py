@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import turnabout as ta
+from fuzz.columns import Column
+from fuzz.frames import as_parquet
 from fuzz.oracle import judge
 from fuzz.planted import PLANTED, planted_world, true_answer
 
@@ -38,3 +40,10 @@ def test_judges_share_no_code_with_the_library(name):
     names = [alias.name for node in imports for alias in node.names]
     names += [node.module or "" for node in imports if isinstance(node, ast.ImportFrom)]
     assert not [name for name in names if name.split(".")[0] == "turnabout" or name.startswith("fuzz.attack")]
+
+
+def test_gaps_of_files():
+    """Parquet tells no NaN from None among objects: what a model says of NaN is no evidence against a file."""
+    flag = Column("debt", "binary", missing=True, dtype="object", levels=(False, True), mark="nan")
+    number = Column("years", "number", missing=True, dtype="Float32", mark="NA")
+    assert [column.mark for column in as_parquet((flag, number))] == ["None", "NA"]
