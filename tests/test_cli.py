@@ -274,7 +274,7 @@ def test_plan_of_a_domain_needs_no_files(data_home):
 
 
 def test_plan_of_a_domain_takes_other_people(data_home, tmp_path):
-    ta.domains.load("german").people.iloc[[9]].assign(who="Ada").to_csv(tmp_path / "people.csv", index=False)
+    ta.studies.domains.load("german").people.iloc[[9]].assign(who="Ada").to_csv(tmp_path / "people.csv", index=False)
     arguments = ["plan", tmp_path / "people.csv", "--id", "who", "--domain", "german", "--whole", "--max-steps", 1]
     done = turnabout(*arguments)
     assert done.returncode == 0 and done.stdout.startswith("Ada is accepted after 1 step"), done.stderr

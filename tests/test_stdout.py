@@ -52,8 +52,8 @@ def test_every_program_is_asked_in_silence(monkeypatch, capfd):
 
     from turnabout.actions.regions.polytope import _is_empty
     from turnabout.actions.regions.vertices import solve_programs
-    from turnabout.audit.maps.conflict import _separate
     from turnabout.methods.sequences.certificate.sheet import Sheet
+    from turnabout.studies.attribution_maps.conflict import _separate
 
     c = ctypes.CDLL(None)
     asked = []

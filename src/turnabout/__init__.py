@@ -1,6 +1,6 @@
 """Turnabout: what a refused person can really do to be accepted, verified before anyone reads it."""
 
-from turnabout import actions, costs, datasets, domains, methods, metrics, models
+from turnabout import actions, costs, datasets, methods, metrics, models
 from turnabout import actions as rules
 from turnabout.actions import Action, ActionSet
 from turnabout.core import GUARD, Attribution, Method, Problem, Proposal, Recourse, Status, landing
@@ -31,7 +31,6 @@ __all__ = [
     "audit",
     "costs",
     "datasets",
-    "domains",
     "explain",
     "find",
     "landing",
@@ -39,13 +38,17 @@ __all__ = [
     "metrics",
     "models",
     "rules",
+    "studies",
     "testing",
     "train",
 ]
 
 
+LATE = ("audit", "explain", "studies", "testing", "train")  # rooms most calls never enter; loaded when first used
+
+
 def __getattr__(name: str) -> object:
-    if name in ("audit", "explain", "testing", "train"):  # rooms most calls never enter; testing needs hypothesis
+    if name in LATE:
         import importlib
 
         return importlib.import_module(f"turnabout.{name}")

@@ -7,7 +7,7 @@ from sklearn.isotonic import isotonic_regression
 
 from turnabout.audit.risk.calibration import CalibrationError, VennAbers, cross_fitted
 from turnabout.audit.risk.support import support
-from turnabout.testing.gaussians import Gaussians
+from turnabout.studies.gaussian.gaussians import Gaussians
 
 STUDY = Gaussians()
 

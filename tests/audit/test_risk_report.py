@@ -16,7 +16,7 @@ from turnabout.audit.risk.of_recourse import risk_of_recourse
 from turnabout.audit.risk.report import Verdict
 from turnabout.audit.risk.sums import Stand
 from turnabout.errors import AuditError
-from turnabout.testing.gaussians import Gaussians, Projection
+from turnabout.studies.gaussian.gaussians import Gaussians, Projection
 
 STUDY = Gaussians()
 DRAW = STUDY.sample(1500, seed=7)

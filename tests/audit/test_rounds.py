@@ -18,7 +18,7 @@ from turnabout.audit.rounds.lender import capacity_cut
 from turnabout.audit.rounds.of_recourse import rounds_of_recourse
 from turnabout.audit.rounds.people import put_rows
 from turnabout.models import Linear
-from turnabout.testing.gaussians import Gaussians
+from turnabout.studies.gaussian.gaussians import Gaussians
 
 STUDY = Gaussians()
 LINE = ta.Schema((ta.Number("t", low=-20, high=20, decimals=6), ta.Number("u", low=0, high=1, decimals=2)))

@@ -175,7 +175,7 @@ BAD = {
     "from_yaml: None": (lambda: ta.Schema.from_yaml(None), "not valid YAML"),
     "load: no file": (lambda: ta.Schema.load("no-such-file.yaml"), "no schema file"),
     "datasets: a number": (lambda: ta.datasets.load(3), "3"),
-    "domains: a number": (lambda: ta.domains.load(3), "3"),
+    "domains: a number": (lambda: ta.studies.domains.load(3), "3"),
     "Recourse: of a list": (lambda: find().of([1]), "no person"),
     "Recourse: steps of nobody": (lambda: find().steps_of("x"), "no plan"),
     "Recourse: from a number": (lambda: ta.Recourse.from_json(3), "not JSON"),

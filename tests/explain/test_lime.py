@@ -18,7 +18,7 @@ from turnabout.explain.lime.image import LimeImage, top_segments
 from turnabout.explain.lime.maskers import Blur, Constant, ImageMasker, Infill, MeanColor, TextMasker
 from turnabout.explain.lime.superpixels import Grid
 from turnabout.explain.lime.text import LimeText
-from turnabout.explain.lime.theory import lime_exact
+from turnabout.studies.lime_limits import lime_exact
 
 TEXT = "A good film, not a bad film: good."
 WORDS = ["A", "good", "film", "not", "a", "bad"]

@@ -8,7 +8,6 @@ import pytest
 import torch
 from test_certificate_cases import Case, Net, Straight, blank, finish, look_at, random_case, refuse, sampled
 
-from turnabout import domains
 from turnabout.datasets.files import on_disk
 from turnabout.methods.sequences.certificate import (
     certify,
@@ -17,6 +16,7 @@ from turnabout.methods.sequences.certificate import (
     cheapest_squared,
     reduce,
 )
+from turnabout.studies import domains
 
 KINDS = ["linear", "net", "deep", "trees"]
 NONE = torch.tensor([torch.inf], dtype=torch.float64)

@@ -10,7 +10,7 @@ import turnabout as ta
 
 @pytest.mark.parametrize("asked", [ta.landing.Probability(0.75), ta.landing.Mirror()], ids=repr)
 def test_plans_land_where_asked(asked):
-    domain = ta.domains.load("german")
+    domain = ta.studies.domains.load("german")
     problem = domain.problem
     few = domain.people.iloc[:4]
     method = ta.methods.ActionSequences.small().fit(problem)

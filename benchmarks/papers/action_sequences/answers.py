@@ -15,9 +15,9 @@ from ledger import fingerprint
 import turnabout as ta
 from turnabout.core.noise import read_plans
 from turnabout.core.plan import replay
-from turnabout.domains import Domain
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.sequences.search import Search
+from turnabout.studies.domains import Domain
 from turnabout.typing import Tensor
 
 
@@ -36,7 +36,7 @@ class Watched(ActionSequences):
 
 @cache
 def domain(name: str) -> Domain:
-    return ta.domains.load(name)
+    return ta.studies.domains.load(name)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from ledger import Outcome
 
 from action_sequences.answers import Watched, domain, hard_check
 from turnabout.datasets.files import cache_folder, obtain
-from turnabout.domains.drawing import used_lines
-from turnabout.domains.drawing_lines import CATS, stored_cats
-from turnabout.domains.drawing_recogniser import Training
+from turnabout.studies.domains.drawing import used_lines
+from turnabout.studies.domains.drawing_lines import CATS, stored_cats
+from turnabout.studies.domains.drawing_recogniser import Training
 
 MOST = 6  # strokes
 WHOLE = 94  # lines of the cat

@@ -11,9 +11,9 @@ import turnabout as ta
 from action_sequences.answers import Answers
 from action_sequences.scan import DEVIATION, DURATION, Network, rows
 from turnabout.core.run import Run
-from turnabout.domains import german
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.sequences.carlini import Published
+from turnabout.studies.domains import german
 from turnabout.typing import Tensor
 
 

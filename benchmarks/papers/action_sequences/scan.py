@@ -16,7 +16,7 @@ from action_sequences.answers import Answers, Watched
 from turnabout.core.run import Run
 from turnabout.core.verify import clearance
 from turnabout.datasets.files import obtain
-from turnabout.domains import german
+from turnabout.studies.domains import german
 
 # Columns of the study's rows, and means and deviations of its 900 training rows.
 DURATION, AMOUNT, AGE = 4, 21, 46

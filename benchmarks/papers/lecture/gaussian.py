@@ -6,9 +6,9 @@ import numpy as np
 from ledger import Outcome
 
 from turnabout.audit.risk.excess import break_even, excess_risk
-from turnabout.audit.strategic.lines import GaussianLine
-from turnabout.audit.strategic.response import strategic_response
-from turnabout.testing.gaussians import Gaussians
+from turnabout.studies.gaussian.gaussians import Gaussians
+from turnabout.studies.strategic.lines import GaussianLine
+from turnabout.studies.strategic.response import strategic_response
 
 
 def study(people: int) -> Outcome:

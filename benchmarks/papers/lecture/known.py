@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from ledger import Outcome
 
-from turnabout.explain.lime.theory import lime_constants, wide_constants
 from turnabout.explain.score import Ridge, Score
 from turnabout.explain.shapley.games import kernel_matrix, shapley
 from turnabout.explain.slopes.smooth import CLime, SmoothGrad
+from turnabout.studies.lime_limits import lime_constants, wide_constants
 
 WEIGHTS, BIAS = torch.tensor([1.0, -2.0], dtype=torch.float64), 0.3
 SIGMA, POINT = ((0.5, 0.2), (0.2, 0.8)), torch.tensor([[0.4, 0.1]], dtype=torch.float64)

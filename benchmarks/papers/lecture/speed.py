@@ -13,7 +13,7 @@ from ledger import Outcome
 from turnabout.audit.risk.of_recourse import risk_of_recourse
 from turnabout.explain.lime.image import LimeImage
 from turnabout.explain.shapley.games import shapley
-from turnabout.testing.gaussians import Gaussians, Projection
+from turnabout.studies.gaussian.gaussians import Gaussians, Projection
 
 
 def _seconds(call: Callable[[], object], repeats: int) -> list[float]:

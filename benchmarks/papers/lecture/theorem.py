@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from ledger import Outcome
 
-from turnabout.audit.maps.line import one_dimension
-from turnabout.audit.maps.report import audit_attribution
+from turnabout.studies.attribution_maps.line import one_dimension
+from turnabout.studies.attribution_maps.report import audit_attribution
 from turnabout.typing import Tensor
 
 CELLS = 2001  # midpoints of as many cells of (-0.75, 0.75), 0 among them

@@ -21,9 +21,10 @@ import pandas as pd
 
 from pare.runs import quality
 from turnabout.core import Status
-from turnabout.datasets import antonyms, phrases, sentences
 from turnabout.intervals import mean_interval
-from turnabout.train import SentencePare, best_threshold
+from turnabout.studies.sentences import SentencePare, antonyms, phrases
+from turnabout.studies.sentences import reviews as sentences
+from turnabout.train import best_threshold
 
 LAMS = (0.0, 0.25, 1.0)  # the paper's two, and more of it
 SMALL = 3000  # training sentences, no phrases

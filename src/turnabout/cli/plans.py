@@ -96,7 +96,7 @@ def plan(
 @app.command()
 def domains() -> None:
     """List the published studies of plans and whether they can be read here."""
-    from turnabout.domains import describe
+    from turnabout.studies.domains import describe
 
     out.print(frame_table(describe(), "Domains"))
 
@@ -148,7 +148,7 @@ def from_domain(
     name: str, whole: bool, people: str | None, id_column: str | None, given: dict[str, Any]
 ) -> tuple[Problem, pd.DataFrame]:
     """The problem of a domain, and its people or those of a table."""
-    from turnabout.domains import load
+    from turnabout.studies.domains import load
 
     if extra := [option for option, value in given.items() if value is not None]:
         raise typer.BadParameter("the domain brings its own; leave one of the two out.", param_hint=extra[0])

@@ -7,6 +7,5 @@ a known checksum before it is read. Sentences and words (`sentences`, `phrases`,
 
 from turnabout.datasets.catalog import describe, load, names
 from turnabout.datasets.dataset import Dataset
-from turnabout.datasets.sentences import antonyms, phrases, sentences
 
-__all__ = ["Dataset", "antonyms", "describe", "load", "names", "phrases", "sentences"]
+__all__ = ["Dataset", "describe", "load", "names"]

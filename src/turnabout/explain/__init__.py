@@ -5,8 +5,7 @@ and the others solve the same problem by code of their own:
 
 Gradient, SmoothGrad, CLime, IntegratedGradients, GradientTimesInput : for columns, by gradients or added noise.
 ExactShapley, KernelShap, Occlusion : for features kept or removed.
-LimeTable, LimeText, LimeImage : LIME, and lime_exact, lime_limit, lime_constants for what it tends to.
-check_stein, check_axioms : theorems as tests.
+LimeTable, LimeText, LimeImage : LIME.
 disagreement, randomisation, manipulability, stability, pick : how far to trust attributions, and which to show.
 responsiveness, reasons : which features can turn the decision, and the principal reasons, checked against the plan.
 recommend : what to use for which goal.
@@ -22,19 +21,16 @@ from turnabout.explain.lime.image import LimeImage, top_segments
 from turnabout.explain.lime.superpixels import Felzenszwalb, Grid, Slic
 from turnabout.explain.lime.table import LimeTable
 from turnabout.explain.lime.text import LimeText
-from turnabout.explain.lime.theory import lime_constants, lime_exact, lime_limit, lime_reference
 from turnabout.explain.reason_codes.reasons import Reasons, reasons
 from turnabout.explain.reason_codes.responsiveness import Responsiveness, responsiveness
 from turnabout.explain.recommend import Recommendation, recommend
 from turnabout.explain.score import Ridge, Score
-from turnabout.explain.shapley.axioms import AxiomReport, check_axioms
 from turnabout.explain.shapley.exact import ExactShapley
 from turnabout.explain.shapley.kernel import KernelShap
 from turnabout.explain.shapley.occlusion import Occlusion
 from turnabout.explain.slopes.gradients import DegenerateGradient, Gradient, GradientTimesInput, IntegratedGradients
 from turnabout.explain.slopes.noise import Add, Gaussian
 from turnabout.explain.slopes.smooth import CLime, SmoothGrad
-from turnabout.explain.slopes.stein import SteinCheck, check_stein
 from turnabout.explain.trust.disagreement import Disagreement, disagreement
 from turnabout.explain.trust.manipulation import Manipulability, manipulability
 from turnabout.explain.trust.pick import Pick, pick
@@ -45,7 +41,6 @@ __all__ = [
     "Affine",
     "Alike",
     "Attribution",
-    "AxiomReport",
     "CLime",
     "DegenerateGradient",
     "Disagreement",
@@ -76,14 +71,7 @@ __all__ = [
     "SmoothGrad",
     "SquaredError",
     "Stability",
-    "SteinCheck",
-    "check_axioms",
-    "check_stein",
     "disagreement",
-    "lime_constants",
-    "lime_exact",
-    "lime_limit",
-    "lime_reference",
     "manipulability",
     "pick",
     "randomisation",

@@ -6,7 +6,6 @@ from turnabout.train.calibrate import calibrate, calibrate_search, certify, pac_
 from turnabout.train.certificate import Certificate, Shortfall
 from turnabout.train.pare import Pare, fit_together
 from turnabout.train.seen import Seen
-from turnabout.train.sentences import Replacement, SentencePare
 from turnabout.train.shift import Shift, compare
 from turnabout.train.thresholds import best_threshold, pac_rank, rows_needed
 from turnabout.train.trees import GrantingTrees
@@ -20,9 +19,7 @@ __all__ = [
     "LinearStep",
     "Pare",
     "ProjectedSteps",
-    "Replacement",
     "Seen",
-    "SentencePare",
     "Shift",
     "Shortfall",
     "attain",

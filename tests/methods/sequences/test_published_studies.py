@@ -10,11 +10,11 @@ import pytest
 import torch
 from tests.methods.sequences.toys import check_plans, costs, words_of
 
-from turnabout import domains
 from turnabout.actions import ActionSet
 from turnabout.core import Problem, Status, replay
-from turnabout.domains import german
 from turnabout.methods import ActionSequences
+from turnabout.studies import domains
+from turnabout.studies.domains import german
 
 load = cache(domains.load)  # domains are frozen; tests only read them
 

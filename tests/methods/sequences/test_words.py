@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.sequences.toys import plain
 
-from turnabout import domains
 from turnabout.actions import Action, ActionSet, Set, Shift, new, old
 from turnabout.methods.sequences.words import Words, as_tensor
 from turnabout.schema import Category, Number, Schema
+from turnabout.studies import domains
 
 
 @dataclass

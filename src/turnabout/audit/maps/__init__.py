@@ -1,1 +1,0 @@
-"""Maps of attributions and counterfactuals: sensitive to recourse, robust, and where no map can be both."""

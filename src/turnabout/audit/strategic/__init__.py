@@ -1,1 +1,0 @@
-"""What a lender that looks at its own risk does about recourse."""
