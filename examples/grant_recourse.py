@@ -6,7 +6,7 @@ Run it as `python examples/grant_recourse.py`.
 from __future__ import annotations
 
 import turnabout as ta
-from turnabout.actions import Box
+from turnabout.rules import Box
 from turnabout.train import Pare, best_threshold, calibrate
 
 train, rest = ta.datasets.load("german").split(test=0.4, seed=0)

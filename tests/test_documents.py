@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 import turnabout as ta
 from turnabout import costs, rules
-from turnabout.actions.causal import Equation, StructuralEquations
-from turnabout.actions.rules import from_dict as read_rule
 from turnabout.core.attribution import Attribution, Pixels, Words
 from turnabout.documents import MOST_VALUES, read_json, read_yaml, shown, write_json
 from turnabout.errors import TurnaboutError
+from turnabout.rules import from_dict as read_rule
+from turnabout.rules.equations import Equation, StructuralEquations
 from turnabout.train import Certificate
 from turnabout.train.certificate import Shortfall
 from turnabout.train.seen import Overlap, Seen

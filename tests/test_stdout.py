@@ -50,9 +50,9 @@ def test_every_program_is_asked_in_silence(monkeypatch, capfd):
 
     import scipy.optimize
 
-    from turnabout.actions.regions.polytope import _is_empty
-    from turnabout.actions.regions.vertices import solve_programs
     from turnabout.methods.sequences.certificate.sheet import Sheet
+    from turnabout.rules.regions.polytope import _is_empty
+    from turnabout.rules.regions.vertices import solve_programs
     from turnabout.studies.attribution_maps.conflict import _separate
 
     c = ctypes.CDLL(None)

@@ -1,7 +1,6 @@
 """Turnabout: what a refused person can really do to be accepted, verified before anyone reads it."""
 
-from turnabout import actions, costs, datasets, methods, metrics, models
-from turnabout import actions as rules
+from turnabout import actions, costs, datasets, methods, metrics, models, rules
 from turnabout.actions import Action, ActionSet
 from turnabout.core import GUARD, Attribution, Method, Problem, Proposal, Recourse, Status, landing
 from turnabout.errors import TurnaboutError

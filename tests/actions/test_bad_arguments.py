@@ -12,38 +12,39 @@ import pytest
 import torch
 
 import turnabout as ta
-from turnabout import costs
+from turnabout import costs, rules
 from turnabout.actions import (
     Absolute,
     Action,
     ActionSet,
+    Constant,
+    Follow,
+    KeepRatio,
+    Parameter,
+    Scale,
+    Set,
+    Shift,
+    Squared,
+    new,
+)
+from turnabout.errors import RuleError, TurnaboutError
+from turnabout.rules import (
     AtMost,
     Ball,
     Box,
     Budget,
     Changes,
-    Constant,
     Equation,
     Falls,
-    Follow,
     Implies,
     Is,
-    KeepRatio,
     Linear,
     Ordered,
-    Parameter,
     Polytope,
     Rises,
     Rule,
-    Scale,
-    Set,
-    Shift,
-    Squared,
     StructuralEquations,
-    new,
-    rules,
 )
-from turnabout.errors import RuleError, TurnaboutError
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 SCHEMA = Schema(

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hand import SCHEMA, Raise, linear, table
 
 import turnabout as ta
-from turnabout.actions import Box
+from hand import SCHEMA, Raise, linear, table
 from turnabout.audit import Rate, deepfool, model_under_noise, natural, recourse_under_noise
+from turnabout.rules import Box
 
 SD = {"income": 20.0, "debt": 10.0}
 

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hand import SCHEMA, Raise, linear, table
 
 import turnabout as ta
-from turnabout.actions import Box
+from hand import SCHEMA, Raise, linear, table
 from turnabout.audit import Difference, Rate, disparity, threshold_at_precision
+from turnabout.rules import Box
 
 
 @pytest.fixture

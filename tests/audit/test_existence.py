@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hand import SCHEMA, Raise, linear, table
 
 import turnabout as ta
-from turnabout.actions import AtMost, Box, Budget
+from hand import SCHEMA, Raise, linear, table
 from turnabout.audit import existence
 from turnabout.audit.ceiling import never_accepted
+from turnabout.rules import AtMost, Box, Budget
 
 
 @pytest.fixture

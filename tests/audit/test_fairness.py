@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hand import SCHEMA, Raise, linear, table
 
 import turnabout as ta
-from turnabout.actions import Box
+from hand import SCHEMA, Raise, linear, table
 from turnabout.audit import recourse_under_noise
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.burden import Burden, dominance
@@ -21,6 +20,7 @@ from turnabout.audit.fairness.outcomes import Noise
 from turnabout.core.result import PLANS
 from turnabout.errors import AuditError
 from turnabout.intervals import clopper_pearson
+from turnabout.rules import Box
 
 NOISE = Noise(sd={"income": 1.0})
 

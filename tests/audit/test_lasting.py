@@ -7,17 +7,17 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hand import SCHEMA, Raise, linear, table
 from sklearn.linear_model import LogisticRegression
 
 import turnabout as ta
-from turnabout.actions import Box
+from hand import SCHEMA, Raise, linear, table
 from turnabout.audit import recourse_under_noise
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.promises.lasting import lasting
 from turnabout.audit.promises.retrain import after_retraining
 from turnabout.audit.promises.training_sets import Bootstrap, LeaveOut
 from turnabout.errors import AuditError
+from turnabout.rules import Box
 
 NUMBERS = ta.Schema((ta.Number("income", low=0, high=100, step=1), ta.Number("debt", low=0, high=50, step=1)))
 NOISE = Noise(sd={"income": 3.0})

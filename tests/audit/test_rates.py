@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hand import SCHEMA, Raise, linear, table
 
 import turnabout as ta
-from turnabout.actions import Box
+from hand import SCHEMA, Raise, linear, table
 from turnabout.audit import Rate, recourse_rates
 from turnabout.intervals import clopper_pearson
+from turnabout.rules import Box
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hand import SCHEMA, Raise, linear, table
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
@@ -17,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import turnabout as ta
-from turnabout.actions import Box
+from hand import SCHEMA, Raise, linear, table
 from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.retrain import _over_models, after_retraining
 from turnabout.audit.promises.training_sets import Bootstrap, Dropped, Jittered, LeaveOut, Newer, Retrain, Shift
@@ -25,6 +24,7 @@ from turnabout.audit.promises.validity import validity_of_counts
 from turnabout.audit.rates import Rate
 from turnabout.errors import AuditError
 from turnabout.intervals import lower_bound
+from turnabout.rules import Box
 
 
 class FirstYes(ClassifierMixin, BaseEstimator):

@@ -8,15 +8,15 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from hand import SCHEMA, Raise, linear, table
 
 import turnabout as ta
-from turnabout.actions import Box
+from hand import SCHEMA, Raise, linear, table
 from turnabout.audit.fairness.conditions import Condition, conditions
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroups import _measured, _search, worst_of, worst_subgroup
 from turnabout.audit.rates import Rate
 from turnabout.errors import AuditError
+from turnabout.rules import Box
 
 
 def attributes(n, rng):

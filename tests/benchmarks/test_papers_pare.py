@@ -66,7 +66,7 @@ def test_one_step_is_the_closed_form_on_every_row(parts, name):
 def test_the_wrong_sign_lowers_every_score(parts):
     from pare.replay import WrongWay
 
-    from turnabout.actions import Box
+    from turnabout.rules import Box
     from turnabout.train import LinearStep
 
     schema = ta.Schema((ta.Number("a", 0, 1), ta.Number("b", 0, 1)))

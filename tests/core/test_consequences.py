@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import turnabout as ta
 from turnabout import methods
-from turnabout.actions import Equation, Linear, StructuralEquations
 from turnabout.audit import existence
+from turnabout.rules import Equation, Linear, StructuralEquations
 from turnabout.schema import Number, Schema
 
 SCHEMA = Schema(

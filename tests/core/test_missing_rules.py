@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import turnabout as ta
-from turnabout import methods
-from turnabout.actions import Falls, Implies, Is, Linear, Ordered, Rises, rules
+from turnabout import methods, rules
 from turnabout.errors import TurnaboutError
 from turnabout.render import write_plan
+from turnabout.rules import Falls, Implies, Is, Linear, Ordered, Rises
 from turnabout.schema import Binary, Number, Ordinal, Schema
 
 SCHEMA = Schema(

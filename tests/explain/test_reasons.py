@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from turnabout.actions import AtMost
 from turnabout.core import Attribution, Problem, Recourse, Status
 from turnabout.errors import ExplainError
 from turnabout.explain.lime.table import LimeTable
@@ -18,6 +17,7 @@ from turnabout.explain.shapley.exact import ExactShapley
 from turnabout.explain.shapley.occlusion import Occlusion
 from turnabout.explain.slopes.gradients import IntegratedGradients
 from turnabout.methods import ExactLinear
+from turnabout.rules import AtMost
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
 

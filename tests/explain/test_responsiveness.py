@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from turnabout.actions import AtMost, BoundRule, Box, Implies, Linear, Rises
 from turnabout.core import Problem
 from turnabout.core.verify import clearance
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.responsiveness import responsiveness
 from turnabout.models import Additive, Trees, wrap
 from turnabout.models import Linear as LinearCapability
+from turnabout.rules import AtMost, BoundRule, Box, Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 from turnabout.testing import random_case
 from turnabout.testing.by_hand import keeps, legal_values

@@ -23,9 +23,9 @@ from fuzz.frames import as_given, build
 from fuzz.oracle import Fault, judge
 from fuzz.questions import PER_WORLD, Question, random_question
 from fuzz.worlds import World, random_world
-from turnabout.actions.rules import from_dict as read_rule
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.solve import Effort
+from turnabout.rules import from_dict as read_rule
 
 LIMIT = 20.0  # seconds that one problem may take; they take a tenth of one
 KINDS = {"number": ta.Number, "ordinal": ta.Ordinal, "binary": ta.Binary, "category": ta.Category}

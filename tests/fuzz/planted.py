@@ -17,7 +17,7 @@ from fuzz.deciders import Chances, Decider, numbers, positions
 from fuzz.frames import build
 from fuzz.questions import Question
 from fuzz.worlds import World
-from turnabout.actions.rules import from_dict as read_rule
+from turnabout.rules import from_dict as read_rule
 
 COLUMNS = (
     Column("age", "number", "fixed", low=20, high=60, step=1.0),

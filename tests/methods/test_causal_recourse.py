@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.actions import AtMost, Box, Equation, Linear, StructuralEquations
 from turnabout.core import GUARD, Problem, Status
 from turnabout.costs import L1
 from turnabout.errors import MethodError
 from turnabout.methods import CausalRecourse, ExactLinear, LocalSearch, Wachter, success_probability
 from turnabout.models import wrap
+from turnabout.rules import AtMost, Box, Equation, Linear, StructuralEquations
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.known import every_row
 

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.actions import AtMost
 from turnabout.core import Problem, Run, Status
 from turnabout.errors import MethodError
 from turnabout.methods.dice import RIDGE, Dice
 from turnabout.models import wrap
+from turnabout.rules import AtMost
 from turnabout.schema import Binary, Category, Number, Schema
 
 CUBE = Schema(tuple(Number(name, 0, 1) for name in "abc"))

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from turnabout import costs, datasets
-from turnabout.actions import AtMost, BoundRule, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule
 from turnabout.core import GUARD, Problem, Status
 from turnabout.demo import credit_model
 from turnabout.errors import MethodError
@@ -22,6 +21,7 @@ from turnabout.methods.knapsack import cover
 from turnabout.methods.levers import Levers
 from turnabout.methods.program import Program
 from turnabout.models import Model, Terms, wrap
+from turnabout.rules import AtMost, BoundRule, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 SAFE = 1e-8  # brute force leaves out people for whom some row lies nearer to the boundary

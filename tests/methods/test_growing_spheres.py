@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.actions import AtMost
 from turnabout.core import Problem, Status
 from turnabout.errors import MethodError
 from turnabout.methods.growing_spheres import Axes, Draws, Found, GrowingSpheres, Shells
 from turnabout.models import wrap
+from turnabout.rules import AtMost
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 from turnabout.testing.known import closed_form, tiny_grid
 

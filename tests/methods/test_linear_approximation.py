@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from turnabout import costs, datasets
-from turnabout.actions import AtMost, Implies, Linear, Rises
-from turnabout.actions.regions import Ball, Box
 from turnabout.core import Problem, Run, Status
 from turnabout.demo import credit_model
 from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.linear_approximation import LinearApproximation
 from turnabout.models import wrap
+from turnabout.rules import AtMost, Implies, Linear, Rises
+from turnabout.rules.regions import Ball, Box
 from turnabout.schema import Category, Number, Schema
 
 PLANE = Schema((Number("a", 0, 1), Number("b", 0, 1)))

@@ -11,7 +11,6 @@ import pytest
 import torch
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
-from turnabout.actions import AtMost, Implies, Linear, Rises
 from turnabout.core import Problem, Status
 from turnabout.costs import L0, L1, L2
 from turnabout.methods.bundles import Aims, bundle
@@ -19,6 +18,7 @@ from turnabout.methods.enumeration import Choices
 from turnabout.methods.local_search import LocalSearch
 from turnabout.methods.moves import ManyCuts, Moves
 from turnabout.models import Trees, wrap
+from turnabout.rules import AtMost, Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 MIXED = Schema(

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.actions import AtMost
 from turnabout.core import Problem, Run, Status
 from turnabout.costs import L0, L1, L2, MAD
 from turnabout.errors import MethodError
 from turnabout.methods import nearest_row
 from turnabout.methods.nearest_row import NearestRow
 from turnabout.models import wrap
+from turnabout.rules import AtMost
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 MIXED = Schema(

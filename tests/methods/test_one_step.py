@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from turnabout import datasets
-from turnabout.actions import AtMost
-from turnabout.actions.regions import Box, Budget
 from turnabout.core import Problem, Run, Status
 from turnabout.errors import MethodError
 from turnabout.methods.one_step import OneStep, _slope, region_of
 from turnabout.models import Additive, ReluNet, wrap
+from turnabout.rules import AtMost
+from turnabout.rules.regions import Box, Budget
 from turnabout.schema import Category, Number, Schema
 
 MIXED = Schema(

@@ -11,11 +11,11 @@ import torch
 from test_exact_linear import COSTS, RULES, AdditiveStub, compare, known, random_case, ruled_case
 
 from turnabout import costs
-from turnabout.actions import AtMost, Implies, Linear, Rises
 from turnabout.core import Problem, Status
 from turnabout.errors import MethodError
 from turnabout.methods import ExactLinear
 from turnabout.models import Jumps, Terms
+from turnabout.rules import AtMost, Implies, Linear, Rises
 from turnabout.schema import Category, Number, Ordinal, Schema
 
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.actions import AtMost
 from turnabout.core import Problem, Run, Status
 from turnabout.errors import MethodError
 from turnabout.methods.wachter import Wachter
 from turnabout.models import wrap
+from turnabout.rules import AtMost
 from turnabout.schema import Category, Number, Schema
 
 PLANE = Schema((Number("a", 0, 1), Number("b", 0, 1)))

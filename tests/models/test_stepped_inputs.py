@@ -21,7 +21,6 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from turnabout.actions import AtMost, Linear
 from turnabout.core import Problem, Status
 from turnabout.costs import L0, L1, L2
 from turnabout.methods import ExactLinear, choose, find
@@ -29,6 +28,7 @@ from turnabout.models import Additive, Differentiable, Trees, wrap
 from turnabout.models.agreement import compare, step_sample
 from turnabout.models.forms import ScoredModel
 from turnabout.models.held import Held
+from turnabout.rules import AtMost, Linear
 from turnabout.schema import Category, Number, Ordinal, Schema
 
 N = 300

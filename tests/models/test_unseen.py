@@ -13,10 +13,10 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 import turnabout as ta
 from turnabout import methods
-from turnabout.actions.rules.known_levels import KnownLevels
 from turnabout.core import Problem
 from turnabout.errors import MethodError, ModelError
 from turnabout.models import wrap
+from turnabout.rules.known_levels import KnownLevels
 from turnabout.schema import Category, Number, Ordinal, Schema
 
 JOBS = ["none", "part", "full"]

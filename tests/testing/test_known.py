@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnabout.actions import AtMost, Implies, Is, Linear, Ordered, Rises
 from turnabout.core import Problem
 from turnabout.models import Trees
+from turnabout.rules import AtMost, Implies, Is, Linear, Ordered, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 from turnabout.testing import brute_force, known_problems
 from turnabout.testing.by_hand import keeps, legal_values, through_csv, wrong_value

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import turnabout as ta
-from turnabout.actions import Ball, Box, Budget
 from turnabout.errors import TrainingError
 from turnabout.models import Trees
+from turnabout.rules import Ball, Box, Budget
 from turnabout.train import GrantingTrees, calibrate
 from turnabout.train.cells import Cells
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import turnabout as ta
-from turnabout.actions import Ball, Box, Budget, Polytope
 from turnabout.errors import ModelError, TrainingError
 from turnabout.models import Differentiable, ReluNet
 from turnabout.nn.inner import Corners, FineGrid, LinearStep, ProjectedSteps
 from turnabout.nn.mlp import StackedMlp
+from turnabout.rules import Ball, Box, Budget, Polytope
 from turnabout.train import Pare, calibrate, fit_together
 from turnabout.train.stack import Examples, Settings, _step
 

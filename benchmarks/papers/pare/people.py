@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 import turnabout as ta
-from turnabout.actions import Box
 from turnabout.datasets import adult, bail, compas
 from turnabout.datasets.files import Source, obtain
+from turnabout.rules import Box
 from turnabout.schema import Binary, Category, Number
 
 DELTA_MAX = 0.75  # standard deviations

@@ -12,8 +12,8 @@ import numpy as np
 from ledger import Outcome
 
 from pare.runs import Trained, Workshop, quality
-from turnabout.actions import Around
 from turnabout.models import Differentiable
+from turnabout.rules import Around
 from turnabout.train import pac_rank
 from turnabout.typing import Tensor
 

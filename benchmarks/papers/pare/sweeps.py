@@ -10,9 +10,9 @@ from ledger import Outcome
 
 import turnabout as ta
 from pare.runs import ATTAIN, Trained, Workshop, quality
-from turnabout.actions import Box, StructuralEquations
 from turnabout.audit import recourse_rates
 from turnabout.intervals import mean_interval
+from turnabout.rules import Box, StructuralEquations
 from turnabout.schema import Number
 from turnabout.train import LinearStep
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from turnabout.actions.regions import BoundRegion
 from turnabout.core import Problem
 from turnabout.errors import ProblemError
+from turnabout.rules.regions import BoundRegion
 from turnabout.schema import Binary, Scalar
 from turnabout.typing import Tensor, is_number, is_whole
 

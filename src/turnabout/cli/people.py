@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from turnabout.actions import Region
+    from turnabout.rules import Region
     from turnabout.schema import Schema
 
 SHARE = 15  # percent of the people that calibrate, and as many that test
@@ -105,7 +105,7 @@ def read_region(
     reach: list[str] | None, deviations: float | None, schema: Schema, measured_on: pd.DataFrame | None
 ) -> Region | None:
     """How far people may move: as named, else by deviations of a table's columns; None where nothing is said."""
-    from turnabout.actions import Box
+    from turnabout.rules import Box
 
     named = dict(_reach(text, schema) for text in reach or ())
     if deviations is None:
@@ -123,7 +123,7 @@ def read_region(
 
 def read_frame(model: Any, schema: Path | None, reach: list[str] | None) -> tuple[Schema | None, list[Region]]:
     """The schema and the region for a search: as given, else those that a model of `turnabout train` brings along."""
-    from turnabout.actions import Region
+    from turnabout.rules import Region
     from turnabout.schema import Schema
 
     own = getattr(model, "schema", None)
@@ -136,7 +136,7 @@ def read_frame(model: Any, schema: Path | None, reach: list[str] | None) -> tupl
 
 def moving(region: Region | None, schema: Schema) -> list[str]:
     """The features that may move."""
-    from turnabout.actions import Box
+    from turnabout.rules import Box
 
     columns = (region or Box()).bind(schema).columns
     return [name for name, s in zip(schema.names, schema.slices, strict=True) if s.start in columns]

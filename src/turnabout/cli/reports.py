@@ -25,8 +25,8 @@ from turnabout.cli.screen import say
 if TYPE_CHECKING:
     import pandas as pd
 
-    from turnabout.actions import Rule
     from turnabout.models import Model
+    from turnabout.rules import Rule
     from turnabout.schema import Schema
     from turnabout.typing import Json
 

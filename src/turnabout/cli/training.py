@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from turnabout.actions import Region
     from turnabout.audit import Rate
     from turnabout.models import Model
+    from turnabout.rules import Region
     from turnabout.schema import Schema
     from turnabout.train import Certificate, GrantingTrees, Pare
     from turnabout.typing import Json
@@ -332,8 +332,8 @@ def best_rows(model: Model, region: Region | None) -> Callable[[pd.DataFrame], p
 
     Steps need not lead to the best row there is; the promise is about the rows they lead to.
     """
-    from turnabout.actions import Box
     from turnabout.models import Differentiable
+    from turnabout.rules import Box
     from turnabout.train import ProjectedSteps, attain
     from turnabout.train.cells import Cells
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from turnabout.actions import Rule
 from turnabout.core.landing import Landing, Mirror, Probability
 from turnabout.core.progress import Bar
 from turnabout.costs import L1, Cost
 from turnabout.errors import MethodError, ProblemError, TurnaboutError
+from turnabout.rules import Rule
 from turnabout.typing import Progress, is_number
 
 

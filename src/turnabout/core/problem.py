@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.actions import Action, ActionSet, BoundActions, BoundRule, Rule
-from turnabout.actions.rules import KnownLevels
+from turnabout.actions import Action, ActionSet, BoundActions
 from turnabout.core.arguments import as_cost, as_rules
 from turnabout.core.asking import Unanswered, ask_patiently
 from turnabout.costs import BoundCost, Cost
 from turnabout.errors import ProblemError
 from turnabout.models import Model
 from turnabout.models.favourable import check_labels, some_of_each
+from turnabout.rules import BoundRule, KnownLevels, Rule
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Tensor
 

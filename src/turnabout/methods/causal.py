@@ -8,8 +8,6 @@ from typing import Any, Self
 
 import torch
 
-from turnabout.actions import StructuralEquations
-from turnabout.actions.causal_bound import BoundEquations
 from turnabout.core import Method, Problem, Proposal
 from turnabout.core.polish import polish
 from turnabout.core.verify import clearance
@@ -19,6 +17,8 @@ from turnabout.methods.bracket import Bracket
 from turnabout.methods.causal_chance import Chance, Judged, success_probability
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
+from turnabout.rules import StructuralEquations
+from turnabout.rules.equations_bound import BoundEquations
 from turnabout.typing import Tensor, is_number, is_whole
 
 __all__ = ["CausalRecourse", "success_probability"]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from turnabout.actions import BoundRule, StructuralEquations
-from turnabout.actions.causal_bound import BoundEquations
 from turnabout.core import Problem
 from turnabout.errors import MethodError
+from turnabout.rules import BoundRule, StructuralEquations
+from turnabout.rules.equations_bound import BoundEquations
 from turnabout.typing import Tensor
 
 if TYPE_CHECKING:

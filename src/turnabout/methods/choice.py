@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from turnabout.actions import Rule
 from turnabout.core import Method, Problem, Recourse
 from turnabout.core.arguments import instance_of
 from turnabout.core.landing import Landing
@@ -15,6 +14,7 @@ from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.local_search import LocalSearch
 from turnabout.models import Additive, Model, wrap
 from turnabout.models.unseen import UnseenLevels
+from turnabout.rules import Rule
 from turnabout.schema import Schema
 from turnabout.typing import Progress
 

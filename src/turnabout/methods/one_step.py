@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import torch
 
-from turnabout.actions.regions import BoundRegion, Box
 from turnabout.core import Method, Problem, Proposal
 from turnabout.models import Additive, Differentiable, Model, ReluNet
+from turnabout.rules.regions import BoundRegion, Box
 from turnabout.typing import Tensor
 
 BLOCK = 2048  # people in one gradient: what a net holds for them stays in a processor's cache

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
-from turnabout.actions import BoundRule
-from turnabout.actions.rules import BoundAtMost, BoundCondition, BoundImplies, BoundKnownLevels
 from turnabout.core import Problem
 from turnabout.core.run import now
 from turnabout.methods.levers import on_ladder
 from turnabout.methods.runs import Runs, Shape
 from turnabout.models import Terms
+from turnabout.rules import BoundAtMost, BoundCondition, BoundImplies, BoundKnownLevels, BoundRule
 from turnabout.schema import Scalar
 from turnabout.stdout import stdout_for_data
 from turnabout.typing import Tensor

@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 import torch
 
-from turnabout.actions.rules import BoundImplies, BoundKnownLevels
-from turnabout.actions.rules.base import TOLERANCE
 from turnabout.core import Problem
 from turnabout.methods.levers import bent_features, first_after, ladder, on_ladder, stuck
 from turnabout.models import Terms
+from turnabout.rules import BoundImplies, BoundKnownLevels
+from turnabout.rules.base import TOLERANCE
 from turnabout.schema import Category, Scalar
 from turnabout.schema.features import GRID_NOISE
 from turnabout.typing import Tensor

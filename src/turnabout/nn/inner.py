@@ -10,9 +10,9 @@ from typing import Protocol
 
 import torch
 
-from turnabout.actions.regions import Around
 from turnabout.errors import MethodError
 from turnabout.models import Differentiable
+from turnabout.rules.regions import Around
 from turnabout.typing import Tensor
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from turnabout.actions import AtMost, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule, Waivable
+from turnabout.rules import AtMost, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule, Waivable
 from turnabout.schema import Category, Feature, Number, Schema
 
 SLACK = 1e-8  # share of a rule's range that rounding may take

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from turnabout.actions import ActionSet, AtMost, Changes, Implies, Is, Linear, Ordered, Rises, Rule
+from turnabout.actions import ActionSet
 from turnabout.core import Problem
 from turnabout.costs import L0, L1, L2, MAD, Cost, PercentileShift
 from turnabout.errors import ProblemError, RuleError
+from turnabout.rules import AtMost, Changes, Implies, Is, Linear, Ordered, Rises, Rule
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.testing.deciders import Kind, kinds_for, random_model
 from turnabout.testing.dice import Dice, SeededDice

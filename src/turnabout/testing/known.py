@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from turnabout.actions import Implies, Linear, Rises
 from turnabout.core import GUARD, Problem
 from turnabout.costs import L0, L1
+from turnabout.rules import Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 from turnabout.testing.by_hand import as_column, differs, keeps, legal_values
 from turnabout.testing.deciders import Kind, kinds_for, weighing

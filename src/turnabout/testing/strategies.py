@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import pandas as pd
 from hypothesis import strategies as st
 
-from turnabout.actions import Rule
 from turnabout.core import Problem
 from turnabout.costs import Cost
 from turnabout.models import Model
+from turnabout.rules import Rule
 from turnabout.schema import Schema
 from turnabout.testing.deciders import kinds_for, random_model
 from turnabout.testing.generate import random_case, random_cost, random_rules

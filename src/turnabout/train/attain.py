@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from turnabout.actions.regions import Region
 from turnabout.models import Model
 from turnabout.nn.inner import Inner
+from turnabout.rules.regions import Region
 
 
 def attain(model: Model, region: Region, people: pd.DataFrame, inner: Inner) -> pd.DataFrame:

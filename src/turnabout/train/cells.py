@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from turnabout.actions.regions import Around
-from turnabout.actions.rules.base import TOLERANCE
 from turnabout.errors import TrainingError
 from turnabout.models import Model, Trees
+from turnabout.rules.base import TOLERANCE
+from turnabout.rules.regions import Around
 from turnabout.schema import Scalar, Schema
 from turnabout.typing import Tensor
 

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from turnabout.actions.regions import Box, Region
 from turnabout.errors import TrainingError
+from turnabout.rules.regions import Box, Region
 from turnabout.schema import Schema
 from turnabout.train.examples import read_labels
 from turnabout.train.seen import Seen

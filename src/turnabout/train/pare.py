@@ -11,11 +11,11 @@ import pandas as pd
 import torch
 from torch import nn
 
-from turnabout.actions.regions import Region
 from turnabout.errors import TrainingError
 from turnabout.models import Model, wrap
 from turnabout.nn.inner import Inner, LinearStep
 from turnabout.nn.mlp import Activation, StackedMlp
+from turnabout.rules.regions import Region
 from turnabout.schema import Schema, as_frame
 from turnabout.train.attain import attain
 from turnabout.train.estimator import Estimator, read_examples

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch.nn.functional import softplus
 
-from turnabout.actions.regions import Around
 from turnabout.errors import TrainingError
 from turnabout.nn.adam import Adam
 from turnabout.nn.inner import Inner, LinearStep
 from turnabout.nn.mlp import Pass, StackedMlp
+from turnabout.rules.regions import Around
 from turnabout.typing import Progress, Tensor
 
 Keep = Literal["loss", "f1", "last"]

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from turnabout.actions.regions import Region
 from turnabout.errors import TrainingError
 from turnabout.models import Model, wrap
+from turnabout.rules.regions import Region
 from turnabout.schema import Category, Scalar, Schema, as_frame
 from turnabout.schema.levels import Levels
 from turnabout.train.attain import attain

@@ -15,16 +15,9 @@ from turnabout.actions import (
     Absolute,
     Action,
     ActionSet,
-    AtMost,
     Constant,
-    Falls,
     Follow,
-    Implies,
-    Linear,
-    Ordered,
     Parameter,
-    Rises,
-    Rule,
     Scale,
     Set,
     Shift,
@@ -35,6 +28,7 @@ from turnabout.actions import (
 from turnabout.core import Problem
 from turnabout.core.verify import clearance
 from turnabout.models import wrap
+from turnabout.rules import AtMost, Falls, Implies, Linear, Ordered, Rises, Rule
 from turnabout.schema import Category, Number, Ordinal, Schema
 from turnabout.testing.by_hand import keeps, legal_values
 from turnabout.testing.steps_by_hand import price, wrong_step

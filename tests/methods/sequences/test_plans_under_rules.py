@@ -8,22 +8,9 @@ import pytest
 from tests.methods.sequences.by_force import cheapest, random_problem
 from tests.methods.sequences.toys import answered, check_plans, costs, plain, shifts, straight, words_of
 
-from turnabout.actions import (
-    Absolute,
-    Action,
-    ActionSet,
-    AtMost,
-    Ball,
-    Constant,
-    Implies,
-    Linear,
-    Ordered,
-    Rises,
-    Set,
-    Shift,
-    old,
-)
+from turnabout.actions import Absolute, Action, ActionSet, Constant, Set, Shift, old
 from turnabout.core import Problem, Status
+from turnabout.rules import AtMost, Ball, Implies, Linear, Ordered, Rises
 from turnabout.schema import Category, Number, Ordinal, Schema
 from turnabout.testing.deciders import weighing
 

@@ -9,25 +9,12 @@ import torch
 from tests.methods.sequences.by_force import cheapest, random_problem
 from tests.methods.sequences.toys import answered, check_plans, costs, crowd, refused, shifts, straight, tiny_net
 
-from turnabout.actions import (
-    Absolute,
-    Action,
-    ActionSet,
-    AtMost,
-    Constant,
-    Follow,
-    Implies,
-    Linear,
-    Ordered,
-    Rises,
-    Set,
-    Shift,
-    old,
-)
+from turnabout.actions import Absolute, Action, ActionSet, Constant, Follow, Set, Shift, old
 from turnabout.core import Problem, Status
 from turnabout.core.plan import Ground
 from turnabout.methods.sequences.certificate import certify
 from turnabout.methods.sequences.words import Words, as_tensor
+from turnabout.rules import AtMost, Implies, Linear, Ordered, Rises
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
 

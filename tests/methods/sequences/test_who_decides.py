@@ -19,16 +19,10 @@ from tests.methods.sequences.toys import (
     words_of,
 )
 
-from turnabout.actions import (
-    Absolute,
-    Action,
-    ActionSet,
-    Ordered,
-    Shift,
-    old,
-)
+from turnabout.actions import Absolute, Action, ActionSet, Shift, old
 from turnabout.core import Problem, Status
 from turnabout.models import Differentiable, wrap
+from turnabout.rules import Ordered
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
 

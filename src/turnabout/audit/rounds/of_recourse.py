@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from turnabout.actions import ActionSet, Rule
+from turnabout.actions import ActionSet
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.audit.risk.accepting import Accept
@@ -21,6 +21,7 @@ from turnabout.audit.rounds.report import Round, Rounds
 from turnabout.core import Method, Problem
 from turnabout.costs import Cost
 from turnabout.errors import AuditError
+from turnabout.rules import Rule
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Progress, is_number, is_whole
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import pandas as pd
 import torch
 
-from turnabout.actions import BoundRegion, BoundRule
-from turnabout.actions.rules.at_most import BoundAtMost
-from turnabout.actions.rules.implies import BoundImplies
-from turnabout.actions.rules.linear import BoundLinear
 from turnabout.core import Problem, verify
 from turnabout.core.verify import clearance
 from turnabout.methods.levers import ends, ladder, on_ladder, only_jumps, stuck
 from turnabout.models import Additive, Model, Trees
+from turnabout.rules import BoundRegion, BoundRule
+from turnabout.rules.at_most import BoundAtMost
+from turnabout.rules.implies import BoundImplies
+from turnabout.rules.linear import BoundLinear
 from turnabout.schema import Feature, Scalar
 from turnabout.typing import Tensor
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 
-from turnabout.actions.rules import KnownLevels
 from turnabout.actions.steps import StepTables
 from turnabout.models import Model, ReluNet
+from turnabout.rules import KnownLevels
 from turnabout.typing import Tensor
 
 UNKNOWN = -1e6  # margin of rows about which the original is not asked

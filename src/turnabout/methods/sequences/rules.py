@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from turnabout.actions import BoundRegion, BoundRule
-from turnabout.actions.regions.polytope import BoundPolytope
-from turnabout.actions.rules.at_most import BoundAtMost
 from turnabout.actions.steps import TINY, StepTables
 from turnabout.core.problem import Problem
+from turnabout.rules import BoundRegion, BoundRule
+from turnabout.rules.at_most import BoundAtMost
+from turnabout.rules.regions.polytope import BoundPolytope
 from turnabout.typing import Tensor
 
 NOISE = 1e-11  # encoded units by which a state may break a rule; the hard check comes on printed states

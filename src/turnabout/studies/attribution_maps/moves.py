@@ -1,6 +1,6 @@
 """What a person may do in an audit of explanations: moves in encoded space, up to a length.
 
-Not the regions of `turnabout.actions`: these are declared by feature names in a person's units, need a schema, and
+Not the regions of `turnabout.rules`: these are declared by feature names in a person's units, need a schema, and
 bind every method. Here a set of moves is asked about any point, for any length, and without a table.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from turnabout.actions.regions import AroundBall
 from turnabout.errors import AuditError
+from turnabout.rules.regions import AroundBall
 from turnabout.typing import Tensor, is_whole
 
 NUDGES = 8  # units in the last place by which a way is shortened where rounding made it too long

@@ -9,8 +9,8 @@ import torch
 from scipy.optimize import linprog, minimize
 from scipy.sparse import block_diag, csr_matrix
 
-from turnabout.actions import Around, Ball, Box, Budget, Polytope
-from turnabout.actions.regions import vertices
+from turnabout.rules import Around, Ball, Box, Budget, Polytope
+from turnabout.rules.regions import vertices
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 EDUCATION = ("none", "school", "college", "bachelor", "master", "doctor")

@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 
-from turnabout.actions.rules.base import TOLERANCE, check_feature, find_feature
-from turnabout.actions.rules.grid import Grid
 from turnabout.documents import shown
 from turnabout.errors import RuleError
+from turnabout.rules.base import TOLERANCE, check_feature, find_feature
+from turnabout.rules.grid import Grid
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.typing import Json, Level, Tensor, as_float
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import torch
 
-from turnabout.actions.rules.base import TOLERANCE, BoundRule, Rule, check_feature, find_feature
 from turnabout.documents import shown
 from turnabout.errors import RuleError
+from turnabout.rules.base import TOLERANCE, BoundRule, Rule, check_feature, find_feature
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor, as_tuple, is_whole
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from turnabout.actions.rules.base import find_feature
 from turnabout.errors import RuleError
+from turnabout.rules.base import find_feature
 from turnabout.schema import Category, Scalar, Schema
 from turnabout.typing import Tensor
 

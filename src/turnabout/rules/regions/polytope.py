@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from turnabout.actions.regions.around import MOST_CORNERS, Around, beyond, slack
-from turnabout.actions.regions.base import BoundRegion, Region, encoded_reach, named, read_number, read_reach
-from turnabout.actions.regions.box import reach_in_words
-from turnabout.actions.regions.vertices import Vertices, nearest_points, solve_programs
 from turnabout.errors import RuleError
+from turnabout.rules.regions.around import MOST_CORNERS, Around, beyond, slack
+from turnabout.rules.regions.base import BoundRegion, Region, encoded_reach, named, read_number, read_reach
+from turnabout.rules.regions.box import reach_in_words
+from turnabout.rules.regions.vertices import Vertices, nearest_points, solve_programs
 from turnabout.schema import Scalar, Schema
 from turnabout.stdout import stdout_for_data
 from turnabout.typing import Json, Tensor

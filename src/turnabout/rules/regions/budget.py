@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import torch
 
-from turnabout.actions.regions.around import MOST_CORNERS, Around, beyond, slack
-from turnabout.actions.regions.base import BoundRegion, Region, encoded_reach, named, read_number, read_reach
-from turnabout.actions.regions.box import reach_in_words
-from turnabout.actions.regions.falling import at_most, first_below
+from turnabout.rules.regions.around import MOST_CORNERS, Around, beyond, slack
+from turnabout.rules.regions.base import BoundRegion, Region, encoded_reach, named, read_number, read_reach
+from turnabout.rules.regions.box import reach_in_words
+from turnabout.rules.regions.falling import at_most, first_below
 from turnabout.schema import Scalar, Schema
 from turnabout.typing import Json, Tensor
 

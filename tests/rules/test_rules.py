@@ -14,9 +14,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnabout.actions import AtMost, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule, rules
-from turnabout.actions.rules.linear import project
+from turnabout import rules
 from turnabout.errors import RuleError
+from turnabout.rules import AtMost, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule
+from turnabout.rules.linear import project
 from turnabout.schema import Binary, Category, Feature, Number, Ordinal, Schema
 
 SCHEMA = Schema(

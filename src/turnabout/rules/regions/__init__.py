@@ -10,12 +10,12 @@ A region is a rule, so every method keeps to it, and more: around people it know
 
 from __future__ import annotations
 
-from turnabout.actions.regions.around import Around
-from turnabout.actions.regions.ball import AroundBall, Ball, BoundBall
-from turnabout.actions.regions.base import BoundRegion, Region
-from turnabout.actions.regions.box import BoundBox, Box
-from turnabout.actions.regions.budget import AroundBudget, BoundBudget, Budget
-from turnabout.actions.regions.polytope import AroundPolytope, BoundPolytope, Polytope
+from turnabout.rules.regions.around import Around
+from turnabout.rules.regions.ball import AroundBall, Ball, BoundBall
+from turnabout.rules.regions.base import BoundRegion, Region
+from turnabout.rules.regions.box import BoundBox, Box
+from turnabout.rules.regions.budget import AroundBudget, BoundBudget, Budget
+from turnabout.rules.regions.polytope import AroundPolytope, BoundPolytope, Polytope
 
 __all__ = [
     "Around",

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from turnabout.actions.regions.around import Around
-from turnabout.actions.regions.base import BoundRegion, Region, encoded_reach, read_number, read_reach
-from turnabout.actions.rules.base import check_name, find_feature
 from turnabout.errors import RuleError
+from turnabout.rules.base import check_name, find_feature
+from turnabout.rules.regions.around import Around
+from turnabout.rules.regions.base import BoundRegion, Region, encoded_reach, read_number, read_reach
 from turnabout.schema import Binary, Scalar, Schema
 from turnabout.typing import Json, Tensor
 

@@ -13,9 +13,9 @@ import torch
 import yaml
 
 import turnabout as ta
-from turnabout import costs
-from turnabout.actions import Equation, StructuralEquations, rules
+from turnabout import costs, rules
 from turnabout.errors import RuleError
+from turnabout.rules import Equation, StructuralEquations
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 BETA, GAMMA = 12.5, 0.004  # amount per year, months per unit of amount

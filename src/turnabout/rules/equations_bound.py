@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from turnabout.actions.rules.base import TOLERANCE, BoundRule, find_feature
-from turnabout.actions.rules.linear import _address
 from turnabout.errors import RuleError
+from turnabout.rules.base import TOLERANCE, BoundRule, find_feature
+from turnabout.rules.linear import _address
 from turnabout.schema import Feature, Number, Scalar, Schema
 from turnabout.schema.features import GRID_NOISE
 from turnabout.typing import Tensor
 
 if TYPE_CHECKING:
-    from turnabout.actions.causal import Equation
+    from turnabout.rules.equations import Equation
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 import torch
 
-from turnabout.actions.causal_bound import BoundEquations
-from turnabout.actions.causal_fit import estimate
-from turnabout.actions.rules.base import Rule
 from turnabout.documents import shown
 from turnabout.errors import RuleError
+from turnabout.rules.base import Rule
+from turnabout.rules.equations_bound import BoundEquations
+from turnabout.rules.equations_fit import estimate
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor, as_float, as_tuple
 

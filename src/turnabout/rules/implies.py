@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import torch
 
-from turnabout.actions.rules.base import TOLERANCE, BoundRule, Rule
-from turnabout.actions.rules.conditions import BoundCondition, Changes, Condition, read_condition
 from turnabout.errors import RuleError
+from turnabout.rules.base import TOLERANCE, BoundRule, Rule
+from turnabout.rules.conditions import BoundCondition, Changes, Condition, read_condition
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor
 

@@ -10,12 +10,11 @@ from typing import ClassVar
 
 import torch
 
-from turnabout.actions.regions.around import Around
-from turnabout.actions.rules import BoundRule, LinearForm, Rule
-from turnabout.actions.rules.base import TOLERANCE, find_feature
-from turnabout.actions.rules.grid import Grid
 from turnabout.documents import shown
 from turnabout.errors import RuleError
+from turnabout.rules.base import TOLERANCE, BoundRule, LinearForm, Rule, find_feature
+from turnabout.rules.grid import Grid
+from turnabout.rules.regions.around import Around
 from turnabout.schema import Binary, Category, Scalar, Schema
 from turnabout.typing import Tensor, as_float
 

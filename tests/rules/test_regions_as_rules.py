@@ -10,13 +10,12 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.actions import Ball, BoundRegion, Box, Budget, Polytope, Region, Rule
-from turnabout.actions.rules import from_dict, to_dict
 from turnabout.core import Problem
 from turnabout.errors import RuleError
 from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.wachter import Wachter
 from turnabout.models import wrap
+from turnabout.rules import Ball, BoundRegion, Box, Budget, Polytope, Region, Rule, from_dict, to_dict
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 BANK = Schema(

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 
 import torch
 
-from turnabout.actions.rules.base import TOLERANCE, BoundRule, LinearForm, Rule, check_feature, check_name, find_feature
-from turnabout.actions.rules.grid import Grid
 from turnabout.documents import shown
 from turnabout.errors import RuleError
+from turnabout.rules.base import TOLERANCE, BoundRule, LinearForm, Rule, check_feature, check_name, find_feature
+from turnabout.rules.grid import Grid
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.typing import Json, Tensor, as_float
 
