@@ -115,9 +115,14 @@ def take_in(problem: Problem, given: pd.DataFrame, device: str, run: Run) -> Int
     x = reading.x[torch.as_tensor(place)].to(device)
     asked, precise = _in_their_precision(problem, table)
     odd = _odd(problem, reading, place)
-    if problem.model.compiled and not problem.model.encoded:  # a mark of a missing cell may mean more in another type
-        unlike = ~_agrees(problem, problem.margin(x).cpu().numpy(), margin) & np.isfinite(margin)
-        odd |= unlike[:, None] & table.isna().to_numpy(dtype=bool)
+    if not problem.model.encoded:  # a mark of a missing cell may mean more in another type
+        absent = table.isna().to_numpy(dtype=bool, copy=True)
+        if not problem.model.compiled:  # what a search asks is told from what was asked in types with <NA> alone
+            absent &= [is_nullable(dtype) for dtype in table.dtypes]
+        some = np.flatnonzero(absent.any(1) & np.isfinite(margin))
+        if len(some):
+            fast = problem.ask(x[torch.as_tensor(some, device=x.device)])[0].cpu().numpy()
+            odd[some] |= absent[some] & ~_agrees(problem, fast, margin[some])[:, None]
     return Intake(asked, draft, place, table, x, margin, odd, precise)
 
 
@@ -162,7 +167,7 @@ def _judge_ties(problem: Problem, table: pd.DataFrame, margin: np.ndarray, run: 
 
 def _odd(problem: Problem, reading: Reading, place: np.ndarray) -> np.ndarray:
     """(m, F) cells that the model looks at and x does not tell: unread ones, and marks of missing cells unlike
-    those of the training table."""
+    those of the training table, or unlike NaN where that is not known."""
     schema, model = problem.schema, problem.model
     odd = reading.odd[place].copy()
     if model.encoded:
@@ -171,12 +176,13 @@ def _odd(problem: Problem, reading: Reading, place: np.ndarray) -> np.ndarray:
     for f, feature in enumerate(schema.features):
         if feature.name not in model.columns:
             odd[:, f] = False
-        elif feature.missing and like is not None:
+        elif feature.missing:
             column = reading.table[feature.name].iloc[place]
-            if is_nullable(column.dtype, like[feature.name].dtype):  # made plain before the model sees it
+            trained = column.iloc[:0].astype(object) if like is None else like[feature.name]
+            if is_nullable(column.dtype, trained.dtype) and not model.keeps_nullable:  # made plain before it is seen
                 continue
             absent = column.isna().to_numpy(dtype=bool)
-            usual = next((cell for cell in like[feature.name] if is_missing(cell)), np.nan)
+            usual = next((cell for cell in trained if is_missing(cell)), np.nan)
             if absent.any():
                 odd[absent, f] = [type(cell) is not type(usual) for cell in column[absent]]
     return odd

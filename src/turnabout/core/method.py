@@ -26,6 +26,7 @@ from turnabout.schema import as_frame
 from turnabout.typing import Progress, Tensor, is_number, is_whole
 
 SEARCH = 0.65  # share of the time left that a search may take; the rest is for verifying what it found
+MOST_OPTIONS = 1_000_000
 PROBE = 64  # people asked twice, to catch a model whose answers change between calls
 
 
@@ -258,6 +259,8 @@ class Method(ABC):
             )
         if isinstance(options, bool) or not isinstance(options, (int, np.integer)) or options < 1:
             raise MethodError(f"options={options!r} is not a positive whole number.", hint="ask for 1 or more.")
+        if options > MOST_OPTIONS:
+            raise MethodError(f"options={options} are too many.", hint=f"ask for {MOST_OPTIONS:,} at most.")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise MethodError(f"seed={seed!r} is not a whole number from 0 up.", hint="use seed=0.")
         if time_limit is not None and not (is_number(time_limit) and time_limit > 0):

@@ -13,7 +13,7 @@ from turnabout.models.base import Model, Scale
 from turnabout.models.batch_noise import FUNCTION, REMOTE, note_noise
 from turnabout.models.categories import as_category, categorical_dtypes
 from turnabout.models.decision import InRange, settle
-from turnabout.models.original import PlainTypes
+from turnabout.models.original import PlainTypes, call_failed, lower_as_given
 from turnabout.models.probe import random_rows
 from turnabout.models.remote import Remote
 from turnabout.schema import Schema, mold
@@ -47,9 +47,14 @@ class FunctionJudge:
         self.dtypes = dict(dtypes)
         self.like = like
         self.columns = schema.names
-        self._plain = PlainTypes(schema, like)
+        self._plain = PlainTypes(schema, like, as_given=True)
         name = getattr(function, "__name__", type(function).__name__)
         self.title = f"function {name}"
+
+    @property
+    def keeps_nullable(self) -> bool:
+        """Whether the function is handed <NA> as it is given."""
+        return self._plain.keeps_nullable
 
     @property
     def scale(self) -> Scale:
@@ -70,7 +75,20 @@ class FunctionJudge:
         frame = self.schema.table(table).copy(deep=False)
         for column, dtype in self.dtypes.items():
             frame[column] = as_category(frame[column], dtype)
-        values = self._plain.attempt(self._values, frame)
+        margin = self._margins(self._plain.attempt(self._values, frame), frame)
+        ask = lambda odd: self._margins(self._as_given(frame[odd]), frame[odd])  # noqa: E731
+        lower_as_given(margin, self._plain.made_plain(frame), ask)
+        return margin
+
+    def _as_given(self, frame: pd.DataFrame) -> np.ndarray:
+        """What the function says of cells as they are given; raises where it cannot take them."""
+        try:
+            return self._values(frame)
+        except Exception as error:
+            raise call_failed(error, len(frame)) from error
+
+    def _margins(self, values: np.ndarray, table: pd.DataFrame) -> np.ndarray:
+        n = len(table)
         if values.shape not in ((n,), (n, 1)):
             hint = "return one probability per row"
             if values.ndim == 2 and values.shape[1] == 2:

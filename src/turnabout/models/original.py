@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -69,6 +70,17 @@ class Estimator:
             out = out.reshape(-1)
         return out
 
+    def made_plain(self, table: pd.DataFrame) -> np.ndarray:
+        """(n,) rows with a gap that is <NA> as given, and NaN as the model is asked."""
+        return self._plain.made_plain(self._wanted(table))
+
+    def ask_as_given(self, method: Ask, table: pd.DataFrame) -> np.ndarray:
+        """The same call with all cells as they are given; raises where the model cannot take them."""
+        try:
+            return np.asarray(getattr(self.estimator, method)(self._handed(self._wanted(table))))
+        except Exception as error:
+            raise call_failed(error, len(table)) from error
+
     def attempt(self, question: Callable[[Any], T], table: pd.DataFrame) -> T:
         """What a question gives for the table as it is, or, where that raises, with its columns in plain types."""
         return self._plain.attempt(lambda frame: question(self._handed(frame)), self._wanted(table))
@@ -101,12 +113,15 @@ class PlainTypes:
 
     Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
     made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
+    With `as_given` they are not, where the training table is not known: a function may tell <NA> from NaN.
+
     A model that cannot take plain types either is asked in those of the training table, where that is known, then with
     codes as objects, which files and tables without a background do not tell from numbers, then with None for a missing
     level, which files do not tell from NaN, and then with True, False and gaps as pandas' boolean.
     """
 
-    def __init__(self, schema: Schema, like: pd.DataFrame | None):
+    def __init__(self, schema: Schema, like: pd.DataFrame | None, as_given: bool = False):
+        self.keeps_nullable = as_given and like is None
         self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
         self._levels = {f.name for f in schema.features if hasattr(f, "levels")}
         self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
@@ -119,7 +134,7 @@ class PlainTypes:
 
     def attempt(self, question: Callable[[pd.DataFrame], T], frame: pd.DataFrame) -> T:
         """What a question gives for the frame as it is, or, where that raises, for its columns in plain types."""
-        frame = self._assign(frame, [n for n in frame.columns if is_nullable(frame[n].dtype, self._trained.get(n))])
+        frame = self._assign(frame, [n for n in frame.columns if self.makes_plain(frame[n])])
         try:
             return question(frame)
         except ModelError:
@@ -132,6 +147,15 @@ class PlainTypes:
                     except Exception:  # what was said of the frame as it is tells more
                         pass
             raise call_failed(error, len(frame)) from error
+
+    def makes_plain(self, column: pd.Series) -> bool:
+        """Whether a column reaches the model in another type than it is given in, whatever the model can take."""
+        return not self.keeps_nullable and is_nullable(column.dtype, self._trained.get(column.name))
+
+    def made_plain(self, frame: pd.DataFrame) -> np.ndarray:
+        """(n,) rows with a gap in such a column."""
+        names = [name for name in frame.columns if self.makes_plain(frame[name])]
+        return np.asarray(frame[names].isna().to_numpy(dtype=bool).any(1))
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame itself where nothing is to be done."""
@@ -198,11 +222,21 @@ class PlainTypes:
         return pd.Series(plain_cells, index=column.index, dtype=object)
 
 
+def lower_as_given(margin: np.ndarray, odd: np.ndarray, ask: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Lower the margins of odd rows (n,) to those as given, in place, where the model can take them as they are."""
+    if odd.any():
+        with contextlib.suppress(ModelError):
+            margin[odd] = np.fmin(margin[odd], ask(odd))
+
+
 class EstimatorJudge:
     """Margins of raw rows from one plain call of a fitted estimator.
 
     The sign is the estimator's own: P(yes) >= threshold in its own precision, or, with `own_predict`, its own
     predict, which is asked again only for rows nearer than TIE to the boundary (or for all, with `always_predict`).
+
+    Gaps that are <NA> as given reach a model that was not trained on them as NaN. Encoders may take <NA> too, for a
+    level that they do not know: such a row has the lower of both margins.
     """
 
     encoded = False
@@ -250,13 +284,19 @@ class EstimatorJudge:
     def __call__(self, table: pd.DataFrame) -> np.ndarray:
         if len(table) == 0:
             return np.empty(0)
-        out = self.original.ask(self.decision.ask, table)
+        margin = self._margins(self.original.ask, table)
+        ask = lambda odd: self._margins(self.original.ask_as_given, table[odd])  # noqa: E731
+        lower_as_given(margin, self.original.made_plain(table), ask)
+        return margin
+
+    def _margins(self, ask: Callable[[Ask, pd.DataFrame], np.ndarray], table: pd.DataFrame) -> np.ndarray:
+        out = ask(self.decision.ask, table)
         self._check_shape(out, len(table))
         margin = self.decision.margins(out)
         if self.own_predict and self.decision.ask != "predict":
             near = np.full(len(margin), True) if self.always_predict else np.abs(margin) <= TIE
             if near.any():
-                yes = self.decision.is_yes(self.original.ask("predict", table[near]))  # type: ignore[attr-defined]
+                yes = self.decision.is_yes(ask("predict", table[near]))  # type: ignore[attr-defined]
                 margin[near] = settle(margin[near], yes)
         return margin
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from turnabout.documents import shown
 from turnabout.errors import ModelError
 from turnabout.models.agreement import boundary_sample, compare, sample, step_sample
 from turnabout.models.base import Model, Scale
@@ -206,9 +207,12 @@ def _yes_class(labels: tuple[object, ...], target: object, title: str, notes: li
     if len(labels) < 2:
         raise ModelError(f"{title} knows only the class {labels[0]!r}.", hint="fit it on yes and no examples.")
     if target is not None:
-        if target not in labels:
-            raise ModelError(f"target={target!r} is not a class of {title}.", hint=f"its classes are {list(labels)}.")
-        return labels.index(target)
+        place = next((i for i, label in enumerate(labels) if _is_label(target, label)), None)
+        if place is None:
+            raise ModelError(
+                f"target={shown(target)} is not a class of {title}.", hint=f"its classes are {list(labels)}."
+            )
+        return place
     if len(labels) > 2:
         raise ModelError(
             f"{title} has {len(labels)} classes, and which of them is a yes is not said.",
@@ -218,6 +222,14 @@ def _yes_class(labels: tuple[object, ...], target: object, title: str, notes: li
     if labels not in ((0, 1), (False, True)):
         notes.append(f"a yes is the class {labels[1]!r} (and not {labels[0]!r}); say target= if it is the other one.")
     return 1
+
+
+def _is_label(target: object, label: object) -> bool:
+    """Whether a target is this class; what cannot be compared with it, such as an array or <NA>, is not."""
+    try:
+        return bool(target == label)
+    except (TypeError, ValueError):
+        return False
 
 
 def _is_float32(stages: Stages) -> bool:

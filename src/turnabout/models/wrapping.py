@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from turnabout.documents import shown
 from turnabout.errors import ModelError
 from turnabout.models.base import Model
 from turnabout.models.callable import wrap_function
@@ -65,8 +66,8 @@ def wrap(
         )
     if isinstance(getattr(model, "schema", None), Schema) and is_estimator(model):  # one of turnabout.train
         model, threshold, output = _unpack(model, schema, threshold, output)
-    if unseen_levels not in (None, "avoid", "allow"):
-        raise ModelError(f"unseen_levels={unseen_levels!r} is not a choice.", hint='use "avoid" or "allow".')
+    if unseen_levels is not None and not (isinstance(unseen_levels, str) and unseen_levels in ("avoid", "allow")):
+        raise ModelError(f"unseen_levels={shown(unseen_levels)} is not a choice.", hint='use "avoid" or "allow".')
     rows = None if background is None else as_frame(background)
     wrapped = _wrap(model, schema, check_threshold(threshold), target, target_range, rows, output)
     wrapped.guessed = None if target is not None or target_range is not None else _guess(wrapped)

@@ -133,7 +133,7 @@ class Feature(ABC):
                 f"feature '{self.name}' has label={self.label!r} and missing={self.missing!r}.",
                 hint="label is a text, missing is true or false.",
             )
-        if self.moves not in get_args(Moves):
+        if not isinstance(self.moves, str) or self.moves not in get_args(Moves):
             raise SchemaError(
                 f"feature '{self.name}' has moves={self.moves!r}.", hint=f"use one of {', '.join(get_args(Moves))}."
             )

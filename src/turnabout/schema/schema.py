@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -340,6 +341,11 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read what save wrote."""
+        if not isinstance(path, (str, os.PathLike)):
+            raise SchemaError(
+                f"load takes the path of a file, not {type(path).__name__}.",
+                hint="Schema.from_yaml and Schema.from_json read texts, Schema.from_dict plain values.",
+            )
         path = Path(path)
         try:
             if not path.exists():
