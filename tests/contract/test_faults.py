@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.core import Method, Problem, Proposal, Recourse, Run, Status
-from turnabout.core import settle as settling
+from turnabout.core import Method, Problem, Proposal, Recourse, Run, Status, stages
 from turnabout.models import Differentiable
 from turnabout.schema import Number, Schema
 from turnabout.testing import ContractError, Report, check_method, examine
@@ -108,7 +107,7 @@ class KeepsNeedlessChanges(Honest):
 
 
 def test_needless_changes(monkeypatch):
-    monkeypatch.setattr(settling, "polish", lambda problem, ask, x, x_new, aim, stop: x_new)
+    monkeypatch.setattr(stages, "refine", lambda standard, x, x_new: x_new)
     report = caught(KeepsNeedlessChanges, "drops_nothing_for_free")
     assert "without its change of" in report.failed["drops_nothing_for_free"][0]
 

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.audit.ceiling import never_accepted
 from turnabout.audit.choices import Choices
 from turnabout.audit.rates import Rate
 from turnabout.audit.reach import check_whole, limits, movable, regions
@@ -19,6 +18,7 @@ from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
 from turnabout.errors import ProblemError
 from turnabout.schema import as_frame
+from turnabout.solvers.boxes import never_accepted
 from turnabout.typing import Json, Tensor
 
 MOST_FEATURES = 3

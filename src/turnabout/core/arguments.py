@@ -39,7 +39,7 @@ def as_rules(rules: Any) -> tuple[Rule, ...]:
         return ()
     if isinstance(rules, (Rule, type)) or not isinstance(rules, Iterable) or isinstance(rules, (str, bytes, Mapping)):
         rules = (rules,)
-    example = "rules=[rules.AtMost(3), rules.Ordered('a', 'b')]; actions.rules.from_dict reads one from a file"
+    example = "rules=[rules.AtMost(3), rules.Ordered('a', 'b')]; rules.from_dict reads one from a file"
     return tuple(instance_of(rule, Rule, "rules", ProblemError, example) for rule in rules)
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from turnabout.core.attribution import Attribution
 from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.core.plan import Plans
+from turnabout.core.refine import Criterion
 from turnabout.core.validation import check_document, load_schema
 from turnabout.documents import read_json, reads, write_json
 from turnabout.errors import TurnaboutError
@@ -67,6 +68,10 @@ class Proposal:
     of `impossible` and says why in `proof`. A method whose rows are legal and proved to be the cheapest says so by
     `minimal`: they are then verified as they are, without a walk back that could save nothing.
 
+    What a method aims for beyond bare acceptance (a robust margin, a density) is its `criterion`, rows (m, d) of people
+    x (m, d) -> (m,) bool: refinement drops a change or comes nearer only where it is met, and rows that meet it are
+    shown before rows that do not. The judge asks for acceptance alone.
+
     A method that answers with sequences of actions gives them as `plans`. They are then replayed and verified as they
     stand, and x_new is not looked at.
     """
@@ -76,6 +81,7 @@ class Proposal:
     proof: dict[int, str] = field(default_factory=dict)  # row -> one sentence that can be checked
     minimal: bool = False
     plans: Plans | None = None
+    criterion: Criterion | None = None
 
 
 def empty_steps() -> pd.DataFrame:

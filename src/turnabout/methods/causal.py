@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 
 from turnabout.core import Method, Problem, Proposal
-from turnabout.core.polish import polish
+from turnabout.core.refine import Standard, refine
 from turnabout.core.verify import clearance
 from turnabout.costs import BoundCost, Term
 from turnabout.errors import MethodError
@@ -222,10 +222,10 @@ class CausalRecourse(Method):
         through = Through(self.problem_, self.equations_, held)
         acts = through.acts(x, there)
         same = (through.row(x, acts) == there).all(1)  # not where another rule moved a consequence
-        acts[same] = polish(
-            through.problem(), lambda z: torch.full_like(z[:, 0], torch.inf), x[same], acts[same], 0.0,
-            lambda: self.run.expired,
-        )  # fmt: skip
+        anything = Standard(
+            through.problem(), lambda z: torch.full_like(z[:, 0], torch.inf), 0.0, lambda: self.run.expired
+        )
+        acts[same] = refine(anything, x[same], acts[same])
         row[some[same]] = through.row(x[same], acts[same])
         return row
 
@@ -261,7 +261,7 @@ class Through:
         return self.equations.predict(x, acts, self.held.expand(*acts.shape[:-1], -1), printed=True) + 0.0
 
     def problem(self) -> Problem:
-        """A problem over acts for `polish`: its cost is that of the row, its one rule that the row is good."""
+        """A problem over acts for `refine`: its cost is that of the row, its one rule that the row is good."""
         out = copy.copy(self.base)
         out.cost = BoundCost(self.base.cost.made_by, self.base.cost.names, (_CostThrough(self),))
         out.rules = (_GoodThrough(self),)

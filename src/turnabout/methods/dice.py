@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from turnabout.core import Method, Problem, Proposal
-from turnabout.core.polish import polish
+from turnabout.core.refine import Standard, refine
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.models import Differentiable
@@ -187,7 +187,7 @@ class Dice(Method):
         aim = clearance(self.problem_)
         good = (self.ask(x_new) >= aim) & (self.problem_.violation(own, x_new) <= 0)
         x_new = x_new.clone()
-        x_new[good] = polish(self.problem_, self.ask, own[good], x_new[good], aim, lambda: self.run.expired)
+        x_new[good] = refine(Standard(self.problem_, self.ask, aim, lambda: self.run.expired), own[good], x_new[good])
         return x_new
 
     def _ordered(self, x: Tensor, x_new: Tensor) -> Tensor:

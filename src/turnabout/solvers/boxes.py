@@ -7,12 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.core import Problem
-from turnabout.methods.sequences.certificate.bounds import NetBound
-from turnabout.methods.sequences.certificate.boxes import Hull
-from turnabout.methods.sequences.certificate.plane import MarginBound
-from turnabout.methods.sequences.certificate.trees import TreeBound
-from turnabout.models import Linear, Model, ReluNet, Trees
 from turnabout.schema import Category
+from turnabout.solvers.bounds import Hull, MarginBound, Plane, bound_on
 from turnabout.typing import Tensor
 
 ROUNDS = 8  # times a box is halved
@@ -31,6 +27,11 @@ class Boxes:
     def take(self, index: Tensor) -> Boxes:
         return Boxes(self.owner[index], self.low[index], self.high[index])
 
+    def hull(self) -> Hull:
+        """The boxes as states of their own columns, each a parameter."""
+        middle, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
+        return Hull(middle, torch.diag_embed(radius), torch.zeros_like(middle), self.low, self.high)
+
     def halves(self, column: Tensor) -> Boxes:
         """Every box cut in two at the middle of a column (B,)."""
         at = torch.nn.functional.one_hot(column, self.low.shape[1]).bool()
@@ -40,6 +41,10 @@ class Boxes:
             torch.cat([self.low, torch.where(at, middle, self.low)]),
             torch.cat([torch.where(at, middle, self.high), self.high]),
         )
+
+    def worst(self, plane: Plane) -> Tensor:
+        """(B,) the column by which each box is best cut, given the bound over it."""
+        return torch.where(self.high > self.low, plane.blame + plane.slope.abs(), -1.0).argmax(1)
 
     def levels(self, group: list[int]) -> Boxes:
         """A box for each level of a category with these columns, where the person may switch it."""
@@ -51,19 +56,6 @@ class Boxes:
         return Boxes(self.owner.repeat_interleave(size), low, high)
 
 
-def bound_on(model: Model, columns: Tensor) -> MarginBound | None:
-    """An upper bound of the margin over boxes of some encoded columns, or None where the model's form is not known."""
-    span = torch.ones(len(columns), dtype=torch.float64, device=columns.device)
-    if isinstance(model, Linear):
-        weights = model.weights
-        return NetBound(((weights.unsqueeze(0), weights.new_tensor([model.bias])),), columns, span, model.noise)
-    if isinstance(model, ReluNet):
-        return NetBound(model.layers, columns, span, model.noise)
-    if isinstance(model, Trees):
-        return TreeBound(model.forest, columns, span, model.noise)
-    return None
-
-
 def never_accepted(problem: Problem, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """(n,) True for people x (n, d) whom the model refuses everywhere in the box [low, high] (n, d).
 
@@ -72,7 +64,7 @@ def never_accepted(problem: Problem, x: Tensor, low: Tensor, high: Tensor) -> Te
     """
     columns = (high > low).any(0).nonzero().squeeze(1)
     out = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    bound = bound_on(problem.model, columns)
+    bound = bound_on(problem.model, columns, noise=problem.model.noise)
     if bound is None or not len(x) or not len(columns):
         return out
     rest = x.clone()
@@ -100,14 +92,12 @@ def _refuted(problem: Problem, bound: MarginBound, rest: Tensor, columns: Tensor
         open_, worst = [], []
         for part in torch.arange(len(boxes.owner), device=rest.device).split(each):
             some = boxes.take(part)
-            middle, radius = (some.low + some.high) / 2, (some.high - some.low) / 2
-            hull = Hull(middle, torch.diag_embed(radius), torch.zeros_like(middle), some.low, some.high)
-            plane = bound.plane(base[some.owner], hull)
+            plane = bound.plane(base[some.owner], some.hull())
             row = rest[some.owner]
-            row[:, columns] = middle
+            row[:, columns] = (some.low + some.high) / 2
             given_up[some.owner[problem.margin(row) >= 0]] = True  # accepted there, if not on a printable row
             open_.append(plane.top + plane.slope.abs().sum(1) >= 0)
-            worst.append(torch.where(radius > 0, plane.blame + plane.slope.abs(), -1.0).argmax(1))
+            worst.append(some.worst(plane))
         keep = torch.cat(open_)
         owner = boxes.owner[keep]
         given_up |= torch.bincount(owner, minlength=len(rest)) > most

@@ -14,34 +14,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Line:
+class LinearSum:
     """constant + sum of weight * unknown."""
 
     terms: dict[int, float] = field(default_factory=dict)
     constant: float = 0.0
 
-    def __add__(self, other: Line | float) -> Line:
-        if not isinstance(other, Line):
-            return Line(self.terms, self.constant + other)
+    def __add__(self, other: LinearSum | float) -> LinearSum:
+        if not isinstance(other, LinearSum):
+            return LinearSum(self.terms, self.constant + other)
         terms = dict(self.terms)
         for unknown, weight in other.terms.items():
             terms[unknown] = terms.get(unknown, 0.0) + weight
-        return Line(terms, self.constant + other.constant)
+        return LinearSum(terms, self.constant + other.constant)
 
-    def __mul__(self, factor: float) -> Line:
+    def __mul__(self, factor: float) -> LinearSum:
         if factor == 0.0:
-            return Line()
-        return Line({unknown: factor * weight for unknown, weight in self.terms.items()}, factor * self.constant)
+            return LinearSum()
+        return LinearSum({unknown: factor * weight for unknown, weight in self.terms.items()}, factor * self.constant)
 
-    def __sub__(self, other: Line | float) -> Line:
-        return self + other * -1.0 if isinstance(other, Line) else self + -other
+    def __sub__(self, other: LinearSum | float) -> LinearSum:
+        return self + other * -1.0 if isinstance(other, LinearSum) else self + -other
 
     def at(self, values: np.ndarray) -> float:
         """Its value at a solution."""
         return self.constant + sum(weight * float(values[unknown]) for unknown, weight in self.terms.items())
 
 
-class Sheet:
+class MixedProgram:
     """Unknowns and rows, added one by one; the objective is a line to be made small."""
 
     def __init__(self) -> None:
@@ -49,18 +49,18 @@ class Sheet:
         self._high: list[float] = []
         self._whole: list[bool] = []
         self._rows: list[tuple[dict[int, float], float, float]] = []
-        self.objective = Line()
+        self.objective = LinearSum()
 
-    def unknown(self, low: float, high: float, whole: bool = False) -> Line:
+    def unknown(self, low: float, high: float, whole: bool = False) -> LinearSum:
         """A new unknown, as a line; held in a unit of its own size, so that one tolerance suits all."""
         size = max(abs(low), abs(high)) if np.isfinite([low, high]).all() and not whole else 1.0
         size = size if size > 0 else 1.0
         self._low.append(low / size)
         self._high.append(high / size)
         self._whole.append(whole)
-        return Line({len(self._low) - 1: size})
+        return LinearSum({len(self._low) - 1: size})
 
-    def between(self, line: Line, low: float = -np.inf, high: float = np.inf) -> None:
+    def between(self, line: LinearSum, low: float = -np.inf, high: float = np.inf) -> None:
         """Ask for low <= line <= high; the row is divided by its largest weight."""
         size = max((abs(weight) for weight in line.terms.values()), default=0.0)
         if size > 0 and (np.isfinite(low) or np.isfinite(high)):

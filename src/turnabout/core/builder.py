@@ -1,4 +1,4 @@
-"""Draft: collects statuses, options and reasons chunk by chunk, and wraps them into a Recourse."""
+"""RecourseBuilder: collects statuses, options and reasons chunk by chunk, and wraps them into a Recourse."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.core.chunk import Verified
 from turnabout.core.problem import Problem
 from turnabout.core.result import (
     NUMBERS,
@@ -21,7 +22,6 @@ from turnabout.core.result import (
     empty_waived,
 )
 from turnabout.core.run import Run
-from turnabout.core.settle import Settled
 from turnabout.schema import Category
 from turnabout.typing import Tensor
 
@@ -51,7 +51,7 @@ class Ended:
         return cls(asked)
 
 
-class Draft:
+class RecourseBuilder:
     """An answer in the making, for the people of one table."""
 
     def __init__(self, problem: Problem, table: pd.DataFrame):
@@ -75,9 +75,9 @@ class Draft:
         for row in rows:
             self.why[int(row)] = ("no allowed row is accepted.", np.nan, 0, "", proof)
 
-    def add(self, rows: np.ndarray, x: Tensor, settled: Settled, proposal: Proposal, ended: Ended) -> None:
+    def add(self, rows: np.ndarray, x: Tensor, verified: Verified, proposal: Proposal, ended: Ended) -> None:
         """Enter one chunk: rows are places in the table, x (n, d) their encoded selves."""
-        found = self.enter(rows, settled)
+        found = self.enter(rows, verified)
         proved = np.zeros(len(rows), dtype=bool)
         if proposal.impossible is not None:
             proved = proposal.impossible.cpu().numpy() & ~found
@@ -86,17 +86,17 @@ class Draft:
         short = np.flatnonzero(~found & ~proved)
         if len(short):
             nothing = self._nothing(proposal)
-            self._explain(rows, short, x, settled, ended, nothing)
+            self._explain(rows, short, x, verified, ended, nothing)
 
-    def enter(self, rows: np.ndarray, settled: Settled) -> np.ndarray:
+    def enter(self, rows: np.ndarray, verified: Verified) -> np.ndarray:
         """Enter the options of one chunk; (n,) True for people who have one."""
         found = np.zeros(len(rows), dtype=bool)
         entered = sum(map(len, self.options))
-        for part, steps in zip(settled.plans, settled.steps, strict=True):
+        for part, steps in zip(verified.plans, verified.steps, strict=True):
             self.plans.append(part.assign(place=entered + np.arange(len(part))))
             self.steps.append(steps.assign(place=entered + steps["place"]))
             entered += len(part)
-        for part, owner in zip(settled.rows, settled.owner, strict=True):
+        for part, owner in zip(verified.rows, verified.owner, strict=True):
             found[owner] = True
             self.options.append(part)
             self.owner.append(rows[owner])
@@ -114,11 +114,11 @@ class Draft:
         return "the search proposed no row."
 
     def _explain(
-        self, rows: np.ndarray, short: np.ndarray, x: Tensor, settled: Settled, ended: Ended, nothing: str
+        self, rows: np.ndarray, short: np.ndarray, x: Tensor, verified: Verified, ended: Ended, nothing: str
     ) -> None:
         index = torch.as_tensor(short, device=x.device)
-        binding = self._binding(x[index], settled.best[index])
-        margins = settled.best_margin[index].cpu().numpy()
+        binding = self._binding(x[index], verified.best[index])
+        margins = verified.best_margin[index].cpu().numpy()
         for i, margin, binds in zip(short, margins, binding, strict=True):
             status = Status.NOT_FOUND
             if ended.status is not None:
@@ -159,7 +159,7 @@ class Draft:
             texts.append("; ".join(parts))
         return texts
 
-    def wrap(self, people: pd.DataFrame, made_by: str, seconds: float, ranked: bool) -> Recourse:
+    def collect(self, people: pd.DataFrame, made_by: str, seconds: float, ranked: bool) -> Recourse:
         """The finished answer; options of a person stand by cost when ranked, else as they were entered."""
         index = self.table.index
         status = pd.Series([Status(s) for s in self.status], index=index, name="status", dtype=object)

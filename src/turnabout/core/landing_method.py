@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from turnabout.core.answer import Draft
+from turnabout.core.builder import RecourseBuilder
 from turnabout.core.intake import take_in
 from turnabout.core.landing import Calibration, Landing, levels
 from turnabout.core.problem import Problem
+from turnabout.core.progress import Done
 from turnabout.core.result import Recourse, Status
 from turnabout.core.run import Run
 from turnabout.errors import MethodError
@@ -22,15 +23,13 @@ from turnabout.typing import Progress
 if TYPE_CHECKING:
     from turnabout.core.method import Method
 
-RUNGS = 12  # margins that are asked for one after the other, where eta cannot be searched with
+STEPS = 12  # margins that are asked for one after the other, where eta cannot be searched with
 BEYOND = (1.5, 2.0, 3.0, 4.0)  # then these times the margin of the surest people
 LATE = "the time limit passed before this person was searched."
 
 
-def find_landing(
-    method: Method, people: pd.DataFrame, landing: Landing, run: Run, progress: Progress | None
-) -> Recourse:
-    """The answer of `method.find` with a landing.
+class LandingMethod:
+    """A method whose options land where they must: several searches of any other, and one answer.
 
     People who must land at the same P(good) are searched together, by the method fitted to a decision maker who asks
     for that much. With more than 24 different targets, these are rounded up, so that some land a little higher than
@@ -38,22 +37,32 @@ def find_landing(
     the decision maker itself for more and more margin, and keeps the first option that eta finds high enough. Every
     option is accepted by the original model, whose margins are shown.
     """
-    problem = method.problem_
-    _check(problem, landing)
-    intake = take_in(problem, people, method.device_, run)
-    draft = intake.draft
-    mine = intake.margin < 0
-    refused = intake.place[mine]
-    targets = landing.targets(landing.chances(problem.model, intake.table[mine], intake.margin[mine]))
-    unknown = ~np.isfinite(targets)
-    draft.without(refused[unknown], Status.FAILED, "eta gives no P(good) for this person's own row.")
-    search = _Search(method, people, landing, run, draft, progress, len(people) - int((~unknown).sum()))
-    if search.can_ask_eta:
-        search.by_level(refused[~unknown], levels(targets[~unknown]))
-    else:
-        search.by_rungs(refused[~unknown], targets[~unknown], intake.margin)
-    rest = draft.wrap(people, repr(method), 0.0, method.ranked)
-    return _join(rest, search.parts, f"{method!r}, landing={landing!r}", run.seconds)
+
+    def __init__(self, method: Method, landing: Landing):
+        self.method = method
+        self.landing = landing
+        _check(method.problem_, landing)
+
+    def __repr__(self) -> str:
+        return f"{self.method!r}, landing={self.landing!r}"
+
+    def answer(self, people: pd.DataFrame, run: Run, progress: Progress | None) -> Recourse:
+        """Recourse for the people of a table, within one call of `find`."""
+        problem, method, landing = self.method.problem_, self.method, self.landing
+        intake = take_in(problem, people, method.device_, run)
+        mine = intake.margin < 0
+        refused = intake.place[mine]
+        targets = landing.targets(landing.chances(problem.model, intake.table[mine], intake.margin[mine]))
+        unknown = ~np.isfinite(targets)
+        intake.builder.without(refused[unknown], Status.FAILED, "eta gives no P(good) for this person's own row.")
+        done = Done(len(people), progress, len(people) - int((~unknown).sum()))
+        search = _Search(method, people, landing, run, intake.builder, done)
+        if search.can_ask_eta:
+            search.by_level(refused[~unknown], levels(targets[~unknown]))
+        else:
+            search.by_margin(refused[~unknown], targets[~unknown], intake.margin)
+        rest = intake.builder.collect(people, repr(method), 0.0, method.ranked)
+        return _join(rest, search.parts, repr(self), run.seconds)
 
 
 class _Search:
@@ -65,15 +74,13 @@ class _Search:
         people: pd.DataFrame,
         landing: Landing,
         run: Run,
-        draft: Draft,
-        progress: Progress | None,
-        done: int,
+        builder: RecourseBuilder,
+        done: Done,
     ):
         self.method, self.people, self.landing, self.run = method, people, landing, run
-        self.draft, self.progress, self.done = draft, progress, done
+        self.builder, self.done = builder, done
         self.problem = method.problem_
         self.parts: list[Recourse] = []
-        self._tell(0)
 
     @property
     def can_ask_eta(self) -> bool:
@@ -94,15 +101,15 @@ class _Search:
             else:
                 part = self._find(demanding, rows)
                 self.parts.append(_asked_by(self.problem, part, f"asked: P(good) >= {target:.6g} at the new row"))
-                self._tell(len(rows))
+                self.done.add(len(rows))
 
-    def by_rungs(self, refused: np.ndarray, targets: np.ndarray, margin: np.ndarray) -> None:
-        """One search for each rung of a ladder of margins, for those whom no lower rung brought high enough."""
+    def by_margin(self, refused: np.ndarray, targets: np.ndarray, margin: np.ndarray) -> None:
+        """One search for each of several rising margins, for those whom no lower one brought high enough."""
         unfinished = ""
-        for rung in self._rungs(margin):
+        for more in self._margins(margin):
             if not len(refused) or self.run.late:
                 break
-            part = self._find(self.problem.model.shifted(rung), refused)
+            part = self._find(self.problem.model.shifted(more), refused)
             options = self.problem.schema.table(part.options)
             owner = part.people.index.get_indexer(part.options.index.get_level_values("person"))
             high = self.landing.chances(self.problem.model, options) >= targets[owner] if len(owner) else owner > 0
@@ -110,7 +117,7 @@ class _Search:
             there[owner[high]] = True
             kept = _numbered(part, high)
             self.parts.append(_asked_by(self.problem, _of_people(kept, there), self.landing.words))
-            self._tell(int(there.sum()))
+            self.done.add(int(there.sum()))
             unfinished = unfinished or _unfinished(part)
             refused, targets = refused[~there], targets[~there]
             if not len(options):  # nobody can go this far, so nobody can go further
@@ -121,12 +128,12 @@ class _Search:
         else:
             self._give_up(refused, Status.NOT_FOUND, reason)
 
-    def _rungs(self, margin: np.ndarray) -> np.ndarray:
+    def _margins(self, margin: np.ndarray) -> np.ndarray:
         """Margins from 0 up to those of the surest people there are, then some times as much."""
         known = self.problem.background_margin
         sure = margin[margin >= 0] if known is None else known[known >= 0].cpu().numpy()
         top = float(np.quantile(sure, 0.99)) if len(sure) else float(np.abs(margin).max(initial=1.0))
-        return np.concatenate([np.linspace(0.0, top, RUNGS), top * np.array(BEYOND)])
+        return np.concatenate([np.linspace(0.0, top, STEPS), top * np.array(BEYOND)])
 
     def _find(self, demanding: Model, rows: np.ndarray) -> Recourse:
         worker = self.method.clone().fit(self.problem.decided_by(demanding), self.method.device_)
@@ -140,13 +147,8 @@ class _Search:
         )
 
     def _give_up(self, rows: np.ndarray, status: Status, reason: str) -> None:
-        self.draft.without(rows, status, reason)
-        self._tell(len(rows))
-
-    def _tell(self, more: int) -> None:
-        self.done += more
-        if self.progress is not None:
-            self.progress(self.done, len(self.people))
+        self.builder.without(rows, status, reason)
+        self.done.add(len(rows))
 
 
 def _check(problem: Problem, landing: Landing) -> None:
