@@ -16,7 +16,7 @@ from turnabout.costs import L0, L1, L2
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.enumeration import Choices
 from turnabout.methods.local_search import LocalSearch
-from turnabout.methods.moves import ManyCuts, Moves
+from turnabout.methods.single_changes import ManyCuts, Moves
 from turnabout.models import Trees, wrap
 from turnabout.rules import AtMost, Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema

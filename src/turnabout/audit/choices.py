@@ -8,15 +8,15 @@ import torch
 
 from turnabout.audit.reach import limits, movable
 from turnabout.core import Problem
-from turnabout.methods.levers import ladder, on_ladder
 from turnabout.schema import Scalar
+from turnabout.schema.legal_values import legal_multiples, value_at
 from turnabout.typing import Tensor
 
 NOISE = 5e-13  # encoded units by which a value may miss a limit; rules forgive twice that
 
 
 @dataclass(frozen=True)
-class Rungs:
+class ScalarValues:
     """Legal values of one number, ordinal or binary beside the person's own, from lowest to highest; (n,) each."""
 
     feature: Scalar
@@ -28,9 +28,9 @@ class Rungs:
     def put(self, out: Tensor, owner: Tensor, rank: Tensor, moved: Tensor) -> None:
         """Write the value of each rank into the rows that move."""
         below = self.below[owner]
-        rung = torch.where(rank < below, self.down[owner] - (below - 1 - rank), self.up[owner] + (rank - below))
+        multiple = torch.where(rank < below, self.down[owner] - (below - 1 - rank), self.up[owner] + (rank - below))
         column = out[:, self.column]
-        torch.where(moved, on_ladder(self.feature, rung), column, out=column)
+        torch.where(moved, value_at(self.feature, multiple), column, out=column)
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Choices:
 
     x: Tensor  # (n, d)
     others: Tensor  # (n, F) legal values beside their own in each moving feature
-    shelves: tuple[Rungs | Levels, ...]
+    shelves: tuple[ScalarValues | Levels, ...]
 
     @classmethod
     def of(cls, problem: Problem, x: Tensor) -> Choices:
         """The choices of people x."""
         lo, hi = limits(problem, x)
         least, most = problem.bounds(x)
-        shelves: list[Rungs | Levels] = []
+        shelves: list[ScalarValues | Levels] = []
         others = []
         for f in movable(problem):
             feature, s = problem.schema.features[f], problem.schema.slices[f]
@@ -74,17 +74,17 @@ class Choices:
                 shelves.append(Levels(levels))
                 continue
             column, slack = s.start, NOISE * feature.span / feature.unit_step
-            up, above = ladder(feature, x[:, column], True)
-            down, below = ladder(feature, x[:, column], False)
+            up, above = legal_multiples(feature, x[:, column], True)
+            down, below = legal_multiples(feature, x[:, column], False)
             top = torch.floor(feature.units(hi[:, column]) / feature.unit_step + slack)
             end = torch.ceil(feature.units(lo[:, column]) / feature.unit_step - slack)
-            # where only the schema limits a value, the ladder has counted
+            # where only the schema limits a value, the schema's own count holds
             above = torch.where(hi[:, column] < most[:, column], torch.minimum(above, top - up + 1), above)
             below = torch.where(lo[:, column] > least[:, column], torch.minimum(below, down - end + 1), below)
             stuck = hi[:, column] <= lo[:, column]
             above, below = (side.clamp(min=0).masked_fill(stuck, 0) for side in (above, below))
             others.append(above + below)
-            shelves.append(Rungs(feature, column, up, down, below))
+            shelves.append(ScalarValues(feature, column, up, down, below))
         return cls(x, torch.stack(others, 1) if others else x.new_zeros(len(x), 0), tuple(shelves))
 
     def taken(self, points: int | None, budget: float) -> Tensor:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from turnabout.methods.levers import ladder, on_ladder, stuck
 from turnabout.schema import Scalar, Schema
+from turnabout.schema.legal_values import is_stuck, legal_multiples, value_at
 from turnabout.typing import Tensor
 
 
@@ -26,10 +26,10 @@ class Choices:
         above, below = x.new_zeros(blocked.shape), x.new_zeros(blocked.shape)
         for f, (feature, s) in enumerate(zip(schema.features, schema.slices, strict=True)):
             if isinstance(feature, Scalar):
-                above[:, f], below[:, f] = (ladder(feature, x[:, s.start], up)[1] for up in (True, False))
+                above[:, f], below[:, f] = (legal_multiples(feature, x[:, s.start], up)[1] for up in (True, False))
             else:
                 above[:, f] = len(feature.value_columns) - 1
-            still = stuck(feature, x[:, s]) | blocked[:, f]
+            still = is_stuck(feature, x[:, s]) | blocked[:, f]
             above[still, f], below[still, f] = 0.0, 0.0
         return cls(schema, x, above, below)
 
@@ -53,9 +53,9 @@ class Choices:
                 continue
             if isinstance(feature, Scalar):
                 own = self.x[:, s.start]
-                up, down = (ladder(feature, own, side)[0][owner] for side in (True, False))
-                rung = torch.where(digit <= above, up + digit - 1, down - (digit - above - 1))
-                out[:, s.start] = torch.where(moved, on_ladder(feature, rung), out[:, s.start])
+                up, down = (legal_multiples(feature, own, side)[0][owner] for side in (True, False))
+                multiple = torch.where(digit <= above, up + digit - 1, down - (digit - above - 1))
+                out[:, s.start] = torch.where(moved, value_at(feature, multiple), out[:, s.start])
             else:
                 levels = slice(s.start, s.start + len(feature.value_columns))
                 own_level = out[:, levels].argmax(1)

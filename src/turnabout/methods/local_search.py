@@ -10,7 +10,7 @@ from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.enumeration import Choices
 from turnabout.methods.incumbent import SAME, Best
-from turnabout.methods.moves import Moves, Reach
+from turnabout.methods.single_changes import Moves, Reach
 from turnabout.methods.starts import accepted_rows, nearest, scattered
 from turnabout.typing import Tensor
 

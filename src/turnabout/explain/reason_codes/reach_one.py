@@ -10,13 +10,14 @@ import torch
 
 from turnabout.core import Problem, verify
 from turnabout.core.verify import clearance
-from turnabout.methods.levers import ends, ladder, on_ladder, only_jumps, stuck
+from turnabout.methods.moves import only_jumps
 from turnabout.models import Additive, Model, Trees
 from turnabout.rules import BoundRegion, BoundRule
 from turnabout.rules.at_most import BoundAtMost
 from turnabout.rules.implies import BoundImplies
 from turnabout.rules.linear import BoundLinear
 from turnabout.schema import Feature, Scalar
+from turnabout.schema.legal_values import first_beyond, grid_ends, is_stuck, legal_multiples, value_at
 from turnabout.typing import Tensor
 
 ROWS = 1 << 17  # rows held at a time
@@ -59,9 +60,9 @@ class Steps:
     def of(cls, feature: Scalar, columns: slice, x: Tensor) -> Steps:
         """What people x (n, d) may do by the schema alone."""
         own = x[:, columns]
-        (down, below), (up, above) = (ladder(feature, own[:, 0], side) for side in (False, True))
+        (down, below), (up, above) = (legal_multiples(feature, own[:, 0], side) for side in (False, True))
         low, high = torch.stack([down - below + 1, up], 1), torch.stack([down, up + above - 1], 1)
-        none = (high < low) | stuck(feature, own).unsqueeze(1)
+        none = (high < low) | is_stuck(feature, own).unsqueeze(1)
         return cls(feature, columns.start, low.masked_fill(none, 1.0), high.masked_fill(none, 0.0))
 
     @property
@@ -87,7 +88,7 @@ class Steps:
     def at(self, rows: Tensor, multiple: Tensor) -> Tensor:
         """Rows (R, d) with this feature at multiples (R,) of its step."""
         out = rows.clone()
-        out[:, self.column] = on_ladder(self.feature, multiple)
+        out[:, self.column] = value_at(self.feature, multiple)
         return out
 
     def preference(self, rows: Tensor, own: Tensor, margin: Tensor) -> Tensor:
@@ -105,7 +106,7 @@ class Switches:
     @classmethod
     def of(cls, feature: Feature, columns: slice, x: Tensor) -> Switches:
         levels = len(feature.value_columns)
-        others = torch.where(stuck(feature, x[:, columns]), 0.0, x.new_full((len(x),), levels - 1.0))
+        others = torch.where(is_stuck(feature, x[:, columns]), 0.0, x.new_full((len(x),), levels - 1.0))
         return cls(slice(columns.start, columns.start + levels), others)
 
     def take(self, who: Tensor) -> Switches:
@@ -207,9 +208,8 @@ def breaks(model: Model, feature: Feature, column: int) -> tuple[Tensor, bool] |
 
 def _starts(feature: Scalar, cuts: Tensor) -> Tensor:
     """The lowest legal multiple, and for each cut inside the range the first that lies beyond it."""
-    least, most = ends(feature)
-    near = torch.floor(feature.units(cuts) / feature.unit_step).unsqueeze(1) + torch.tensor([-1.0, 0.0, 1.0])
-    start = near[:, 0] + (on_ladder(feature, near) <= cuts.unsqueeze(1)).sum(1)  # a cut is still on its left
+    least, most = grid_ends(feature)
+    start = first_beyond(feature, cuts)
     start = start[(start > least) & (start <= most)]
     return torch.unique(torch.cat([start.new_tensor([float(least)]), start]))
 
