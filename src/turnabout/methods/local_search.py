@@ -8,10 +8,9 @@ import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.methods.bundles import Aims, bundle
-from turnabout.methods.enumeration import Choices
+from turnabout.methods.candidates import LegalRows, accepted_rows, nearest, scattered
 from turnabout.methods.incumbent import SAME, Best
 from turnabout.methods.single_changes import Moves, Reach
-from turnabout.methods.starts import accepted_rows, nearest, scattered
 from turnabout.typing import Tensor
 
 BLOCK = 1 << 15  # rows between two looks at the clock
@@ -98,7 +97,7 @@ class LocalSearch(Method):
         if self.problem_.rules:
             best.margin[self.problem_.violation(x, x) > 0] = -torch.inf
         complete = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-        choices = Choices.of(self.problem_.schema, x, cap <= 0)
+        choices = LegalRows.of(self.problem_.schema, x, cap <= 0)
         self._count(choices, cap, best, complete)
         who = (choices.count > self.exhaustive).nonzero().squeeze(1)
         if len(who):
@@ -144,7 +143,7 @@ class LocalSearch(Method):
     def _proofs(self, x: Tensor, best: Best, impossible: Tensor) -> dict[int, str]:
         who = impossible.nonzero().squeeze(1)
         none = torch.zeros(len(who), len(self.problem_.schema), dtype=torch.bool, device=x.device)
-        counts = Choices.of(self.problem_.schema, x[who], none).count.long().tolist()
+        counts = LegalRows.of(self.problem_.schema, x[who], none).count.long().tolist()
         which = "were listed and those that keep the rules asked" if self.problem_.rules else "were asked"
         return {
             i: f"all {count:,} rows this person may reach {which}; the best is refused by {-margin:.4g}."
@@ -172,7 +171,7 @@ class LocalSearch(Method):
             kept[part] = self.problem_.violation(x[part], rows[part]) <= 0
         return rows, self.problem_.cost(x, rows), self._margins(rows).masked_fill_(~kept, -torch.inf)
 
-    def _count(self, choices: Choices, cap: Tensor, best: Best, complete: Tensor) -> None:
+    def _count(self, choices: LegalRows, cap: Tensor, best: Best, complete: Tensor) -> None:
         """Ask all rows of everybody who has few, the cheapest first; says in `complete` for whom none is left."""
         count = choices.count
         unanswered = torch.zeros_like(complete)  # who can reach rows about which the model says nothing
