@@ -6,19 +6,20 @@ A method of the family says what it lessens (`loss`) and what it searches (`spac
   code; `decode` turns it into a row, and gradients pass through.
 - `Weights`: how the weight of the cost changes from round to round, and who is searched again.
 - `Assessed`: what a printed row is worth: rows that are allowed and accepted come first, then the cheapest.
-- `Best`: the best row of everyone so far.
+- `Cheapest`: the best row of everyone so far.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
 
 from turnabout.core import Method, Problem, Proposal, Run
 from turnabout.core.verify import clearance
+from turnabout.methods.incumbent import PerPerson
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
 from turnabout.typing import Tensor
@@ -129,7 +130,7 @@ class Assessed:
 
 
 @dataclass
-class Best:
+class Cheapest(PerPerson):
     """The cheapest printed row of each of n people (NaN: none), and the x' whose printed row had the highest margin."""
 
     row: Tensor  # (n, ..., d)
@@ -147,15 +148,6 @@ class Best:
     def found(self) -> Tensor:
         """(n,) who has a row."""
         return torch.isfinite(self.cost)
-
-    def take(self, who: Tensor) -> Self:
-        """The part of some people; a copy."""
-        return type(self)(*(getattr(self, f.name)[who] for f in fields(self)))
-
-    def put(self, who: Tensor, part: Best) -> None:
-        """Write back what was taken."""
-        for f in fields(self):
-            getattr(self, f.name)[who] = getattr(part, f.name)
 
 
 S = TypeVar("S", bound=Space)
@@ -212,9 +204,9 @@ class GradientMethod(Method, Generic[S]):
         best = self.descend(self.space(x))
         return Proposal(torch.stack([best.row, best.nearest], 1))
 
-    def descend(self, space: S) -> Best:
+    def descend(self, space: S) -> Cheapest:
         """Rounds of descent until nobody is active, time is up, or all rounds are done."""
-        best, weights = Best.none(space.x), self.weights(space.x)
+        best, weights = Cheapest.none(space.x), self.weights(space.x)
         for turn in range(max(1, self.rounds)):
             who = weights.active.nonzero().squeeze(1)
             part, hit = best.take(who), torch.zeros_like(weights.active)
@@ -226,7 +218,7 @@ class GradientMethod(Method, Generic[S]):
                 break
         return best
 
-    def _round(self, space: S, turn: int, weight: Tensor, best: Best) -> Tensor:
+    def _round(self, space: S, turn: int, weight: Tensor, best: Cheapest) -> Tensor:
         """One round; updates best, returns (n,) who met an accepted point."""
         hit = torch.zeros(len(space.x), dtype=torch.bool, device=space.x.device)
         z, adam = space.start(turn, best.found, self.run).clone(), Adam(self.lr)
@@ -241,7 +233,7 @@ class GradientMethod(Method, Generic[S]):
                 break
         return hit
 
-    def _look(self, space: S, z: Tensor, best: Best) -> Tensor:
+    def _look(self, space: S, z: Tensor, best: Cheapest) -> Tensor:
         """Print the iterate and keep what is better; (n,) who is accepted."""
         row = space.printed(z)
         assessed = self.assess(space, row)

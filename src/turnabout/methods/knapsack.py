@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import torch
 
+from turnabout.methods.incumbent import first_of_each
 from turnabout.methods.move_tables import MoveTables, Segments
 from turnabout.methods.moves import Moves
 from turnabout.typing import Tensor
@@ -188,9 +189,6 @@ def _narrow_tables(
 def _keep_best(best: Tensor, best_k: Tensor, owner: Tensor, cost: Tensor, k: Tensor) -> None:
     """Write each person's cheapest new cover, if it beats the one they have."""
     least = torch.full_like(best, torch.inf).scatter_reduce_(0, owner, cost, "amin")
-    better = ((cost == least[owner]) & (cost < best[owner])).nonzero().squeeze(1)
-    first = owner.new_full((len(best),), len(owner))
-    first = first.scatter_reduce_(0, owner[better], better, "amin")  # of equals, the first
-    who = (first < len(owner)).nonzero().squeeze(1)
-    best_k[who] = k[first[who]]
+    who, at = first_of_each(owner, (cost == least[owner]) & (cost < best[owner]), len(best))
+    best_k[who] = k[at]
     torch.minimum(best, least, out=best)

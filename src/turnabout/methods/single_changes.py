@@ -213,8 +213,7 @@ class Moves:
         if self.scalars is not None:
             parts = self._values(x[:, self.places], z[:, self.places])
             row[:, :, self.places], legal[:, :, self.places], first[:, :, self.places] = parts
-        indicator = self.schema.missing_column.to(x.device)[self.column]
-        present = (x[:, indicator.clamp(min=0)] < 0.5) | (indicator < 0)
+        present = ~self.schema.missing(x)[:, self.column]
         alone = per_feature(x.unsqueeze(1), row)[:, self.rank, self.feature]
         value, legal, first = (part[:, self.rank, self.column] for part in (row, legal, first))
         return Reach(value, legal & present, first & present, alone)
