@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from turnabout.core import Problem, Run, Status
-from turnabout.methods.gradient import Bracket, Cheapest, Fading, GradientMethod, Space
+from turnabout.methods.gradient import Cheapest, Fading, GradientMethod, Space
 from turnabout.models import wrap
 from turnabout.schema import Number, Schema
 
@@ -46,9 +46,6 @@ class AlongTheDiagonal(GradientMethod[Codes]):
 
     def space(self, x):
         return Codes(self.problem_, x)
-
-    def weights(self, x):
-        return Bracket(self.lam, x)
 
     def loss(self, space, z, weight):
         x_new = space.decode(z)

@@ -15,7 +15,7 @@ from turnabout.core.verify import clearance
 from turnabout.costs import BoundCost, Term
 from turnabout.errors import MethodError
 from turnabout.methods.causal_chance import Chance, Judged, success_probability
-from turnabout.methods.gradient import Bracket, GradientMethod, Space
+from turnabout.methods.gradient import GradientMethod, Space
 from turnabout.rules import StructuralEquations
 from turnabout.rules.equations_bound import BoundEquations
 from turnabout.typing import Tensor, is_number, is_whole
@@ -171,9 +171,6 @@ class CausalRecourse(GradientMethod[Acts]):
         modes = self.modes_.to(x.device)
         every, held = x.repeat(len(modes), 1), modes.repeat_interleave(len(x), 0)  # (m n, d), (m n, q)
         return Acts(self.known_, every, self.equations_, held)
-
-    def weights(self, x: Tensor) -> Bracket:
-        return Bracket(self.lam, x)
 
     def loss(self, space: Acts, z: Tensor, weight: Tensor) -> Tensor:
         f, c, row = self.known_.model.margin, self.known_.cost, space.decode(z)

@@ -168,6 +168,7 @@ class GradientMethod(Method, Generic[S]):
     requires = Differentiable
     share: ClassVar[float] = 1.0  # of the time left for a round, where something comes after the descent
 
+    lam: float  # of the default weights
     lr: float
     steps: int
     rounds: int
@@ -183,9 +184,9 @@ class GradientMethod(Method, Generic[S]):
     def loss(self, space: S, z: Tensor, weight: Tensor) -> Tensor:
         """What is lessened, (n,) at z, with weights (n,); differentiable in z. It may ask for the model's gradient."""
 
-    @abstractmethod
     def weights(self, x: Tensor) -> Weights:
-        """How the weight of the cost changes, for rows x (n, ..., d) that are searched."""
+        """How the weight of the cost changes, for rows x (n, ..., d) that are searched: from lam on, unless said."""
+        return Bracket(self.lam, x)
 
     def assess(self, space: S, row: Tensor) -> Assessed:
         """What printed rows are worth: their cost, if they are allowed and accepted."""

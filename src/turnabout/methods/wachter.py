@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from turnabout.methods.gradient import Bracket, GradientMethod, Space
+from turnabout.methods.gradient import GradientMethod, Space
 from turnabout.typing import Tensor
 
 
@@ -19,7 +19,7 @@ class Wachter(GradientMethod[Space]):
     every step. A hinge replaces the squared error of the paper, so that the search stops pushing once a person is
     accepted by kappa. The weight lam is searched for each person as in the regularised gradient descent of common
     libraries (RGD): after each round it is raised when the round met an accepted point and lowered (never below
-    zero) when it did not,                                                          (2)
+    zero) when it did not (`gradient.Bracket`),                                     (2)
 
     and the cheapest accepted point met on the way, rounded to legal values, is kept. Whoever has no plan yet starts the
     next round elsewhere. Where the published code
@@ -63,9 +63,6 @@ class Wachter(GradientMethod[Space]):
 
     def space(self, x: Tensor) -> Space:
         return Space(self.problem_, x)
-
-    def weights(self, x: Tensor) -> Bracket:
-        return Bracket(self.lam, x)  # (2)
 
     def loss(self, space: Space, z: Tensor, weight: Tensor) -> Tensor:
         f, c = space.problem.model.margin, space.problem.cost
