@@ -252,6 +252,10 @@ class Schema:
         """Snap one scalar cell of each row: own and new encoded values (m,), and their encoded columns (m,)."""
         return self._projection(x).snap_cells(x, x_new, columns)
 
+    def missing(self, x: Tensor) -> Tensor:
+        """(..., d) True where a cell is missing."""
+        return self._projection(x).stuck(x)
+
     def changed(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., F) True where a feature differs from the person's own."""
         return self._projection(x).changed(x, x_new)

@@ -198,8 +198,7 @@ def _box(schema: Schema | None, x: Tensor, radius: float) -> tuple[Tensor, Tenso
     moves = torch.zeros(schema.d, dtype=torch.bool)
     for feature, s in zip(schema.features, schema.slices, strict=True):
         moves[s.start] = isinstance(feature, Scalar)
-    missing = schema.missing_column >= 0
-    moves = moves & ~((x[:, schema.missing_column.clamp(min=0)] > 0.5) & missing)  # (n, d)
+    moves = moves & ~schema.missing(x)  # (n, d)
     low, high = torch.maximum(low, x.clamp(max=0.0)), torch.minimum(high, x.clamp(min=1.0))
     return torch.where(moves, low, x), torch.where(moves, high, x)
 

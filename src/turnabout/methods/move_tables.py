@@ -1,4 +1,4 @@
-"""Levers whose notches do not act in equal steps: their gains and costs in tables, and a convex line below these."""
+"""Moves whose steps do not act in equal steps: their gains and costs in tables, and a convex line below these."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 
 from turnabout.typing import Tensor
 
-PIECES = 6  # of the convex line below a lever's costs, and one more
+PIECES = 6  # of the convex line below a move's costs, and one more
 
 
 @dataclass(frozen=True)
 class Points:
-    """Where levers stand: what they gain and cost, (n, m) each."""
+    """Where moves stand: what they gain and cost, (n, m) each."""
 
     gain: Tensor
     cost: Tensor
@@ -21,8 +21,8 @@ class Points:
 
 @dataclass(frozen=True)
 class Segments:
-    """Straight pieces of a convex line below the costs of b levers, S of each, (n, b, S): how much they gain, at which
-    cost per gain, and the notch at which they end. Pieces that gain nothing are no pieces."""
+    """Straight pieces of a convex line below the costs of b moves, S of each, (n, b, S): how much they gain, at which
+    cost per gain, and the step at which they end. Pieces that gain nothing are no pieces."""
 
     gain: Tensor
     rate: Tensor
@@ -33,22 +33,22 @@ class Segments:
 
 
 @dataclass(frozen=True)
-class Tables:
-    """Notches of the levers that do not act in equal steps, read off a table; n people, b such levers.
+class MoveTables:
+    """Steps of the moves that do not act in equal steps, read off a table; n people, b such moves.
 
     For each person the values of a feature are put in order of cost, and kept where they gain more than all cheaper
-    ones: from notch to notch, gain and cost rise. Notch 0 is their own value; places beyond their last notch hold inf.
+    ones: from step to step, gain and cost rise. Step 0 is their own value; places beyond their last step hold inf.
     """
 
-    levers: Tensor  # (b,) which levers these are
+    moves: Tensor  # (b,) which moves these are
     gain: Tensor  # (n, b, K)
     cost: Tensor  # (n, b, K)
     target: Tensor  # (n, b, K) multiples of the feature's step
-    corner: Tensor  # (n, b, K) the next corner of the convex line below the notches that follow; K if there is none
+    corner: Tensor  # (n, b, K) the next corner of the convex line below the steps that follow; K if there is none
 
     @classmethod
-    def join(cls, tables: dict[int, list[Tensor]]) -> Tables | None:
-        """Gains, costs and multiples of single levers, (n, K) each, side by side and filled up to one length."""
+    def join(cls, tables: dict[int, list[Tensor]]) -> MoveTables | None:
+        """Gains, costs and multiples of single moves, (n, K) each, side by side and filled up to one length."""
         if not tables:
             return None
         longest = max(parts[0].shape[1] for parts in tables.values())
@@ -59,29 +59,29 @@ class Tables:
         gain, cost, target = filled
         return cls(torch.tensor(list(tables), device=gain.device), gain, cost, target, _corners(gain, cost))
 
-    def take(self, rows: Tensor) -> Tables:
-        return Tables(self.levers, *(part[rows] for part in (self.gain, self.cost, self.target, self.corner)))
+    def take(self, rows: Tensor) -> MoveTables:
+        return MoveTables(self.moves, *(part[rows] for part in (self.gain, self.cost, self.target, self.corner)))
 
     def at(self, table: Tensor, k: Tensor) -> Tensor:
-        """Entries (n, b) of a table at notches (n, b)."""
+        """Entries (n, b) of a table at steps (n, b)."""
         return table.gather(2, k.long().unsqueeze(2)).squeeze(2)
 
     def points(self, k: Tensor) -> Points:
-        """Notches (n, b) -> gains and costs."""
+        """Steps (n, b) -> gains and costs."""
         return Points(self.at(self.gain, k), self.at(self.cost, k))
 
-    def least_notch(self, gain: Tensor) -> Tensor:
-        """The first notch with at least this gain, (n, b) -> (n, b)."""
+    def least_step(self, gain: Tensor) -> Tensor:
+        """The first step with at least this gain, (n, b) -> (n, b)."""
         found = torch.searchsorted(self.gain, gain.unsqueeze(2).contiguous()).squeeze(2)
         return found.clamp(min=1).to(gain.dtype)
 
     def within(self, lo: Tensor, hi: Tensor) -> Tensor:
-        """(n, b, K) the notches in [lo, hi], (n, b) each."""
+        """(n, b, K) the steps in [lo, hi], (n, b) each."""
         k = torch.arange(self.gain.shape[2], device=lo.device)
         return (k >= lo.unsqueeze(2)) & (k <= hi.unsqueeze(2))
 
     def segments(self, lo: Tensor, hi: Tensor) -> Segments:
-        """The convex line from lo below the costs of the notches up to hi, (n, b) each: from corner to corner while
+        """The convex line from lo below the costs of the steps up to hi, (n, b) each: from corner to corner while
         these are within hi, then one line to hi that is as steep as it can be."""
         here, end = self.points(lo), lo
         gain, rate, ends = [], [], []
@@ -105,7 +105,7 @@ class Tables:
 
 
 def _corners(gain: Tensor, cost: Tensor) -> Tensor:
-    """The next corner of the convex line below each notch and those that follow, (n, b, K) -> (n, b, K)."""
+    """The next corner of the convex line below each step and those that follow, (n, b, K) -> (n, b, K)."""
     length = gain.shape[2]
     corner = torch.full(gain.shape, length, dtype=torch.long, device=gain.device)
     for k in reversed(range(length - 1)):
