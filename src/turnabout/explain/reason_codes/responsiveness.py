@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from turnabout.core import Problem, verify
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.reach_one import (
     Count,
@@ -21,7 +22,6 @@ from turnabout.explain.reason_codes.reach_one import (
     shelf_of,
     try_values,
 )
-from turnabout.explain.records import plain_records
 from turnabout.schema import as_frame
 from turnabout.typing import Json, Tensor, is_whole
 
@@ -34,7 +34,7 @@ COLUMNS = ["actionable", "share", "exact", "reachable", "nearest", "why"]
 
 
 @dataclass(frozen=True, eq=False)
-class Responsiveness:
+class Responsiveness(Document):
     """How refused people's decisions answer to each feature alone.
 
     Attributes
@@ -98,7 +98,7 @@ class Responsiveness:
 
     def to_dict(self) -> Json:
         """Plain values for JSON."""
-        return {"people": self.people, "refused": self.refused, "scores": plain_records(self.to_frame())}
+        return super().to_dict() | {"scores": plain_records(self.to_frame())}
 
 
 def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Responsiveness:
