@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,8 +24,8 @@ class Part(Document):
     share: float | None
     n: int
 
-    kind: ClassVar = "Part"
-    keys: ClassVar = "kind share n twice"
+    kind = "Part"
+    keys = "kind share n twice"
 
     @property
     def twice(self) -> int:
@@ -36,8 +36,8 @@ class Part(Document):
 class Line(Document):
     text: str
 
-    kind: ClassVar = "Line"
-    keys: ClassVar = "kind text"
+    kind = "Line"
+    keys = "kind text"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,9 @@ class Whole(Versioned):
     pair: tuple[int, str] = (1, "a")
     added: bool = False
 
-    mark: ClassVar[str] = "turnabout_whole"
-    error: ClassVar = ProblemError
-    later: ClassVar = {"added": False}
+    mark = "turnabout_whole"
+    error = ProblemError
+    later = "added"
 
 
 def sheet(**given: object) -> Sheet:

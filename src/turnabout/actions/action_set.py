@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from turnabout.actions.action import Action, Parameter
 from turnabout.actions.bound import BoundActions
@@ -33,9 +33,9 @@ class ActionSet(Saved):
     actions: tuple[Action, ...]
     time_unit: str = ""
 
-    error: ClassVar = ActionError
-    invalid: ClassVar = "the actions are not valid"
-    unreadable: ClassVar = "ActionSet.save writes such a file."
+    error = ActionError
+    invalid = "the actions are not valid"
+    unreadable = "ActionSet.save writes such a file."
 
     def __post_init__(self) -> None:
         given = (self.actions,) if isinstance(self.actions, Action) else as_tuple(self.actions)

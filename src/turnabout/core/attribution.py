@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,8 +26,8 @@ class Pixels(Document):
 
     segments: np.ndarray
 
-    kind: ClassVar = "Pixels"
-    keys: ClassVar = "kind segments"
+    kind = "Pixels"
+    keys = "kind segments"
 
     def to_dict(self) -> Json:
         """Plain values for JSON."""
@@ -41,8 +41,8 @@ class Words(Document):
     text: str
     spans: tuple[tuple[int, int, int], ...]
 
-    kind: ClassVar = "Words"
-    keys: ClassVar = "kind text spans"
+    kind = "Words"
+    keys = "kind text spans"
 
 
 Layout = Pixels | Words
@@ -98,10 +98,10 @@ class Attribution(Versioned):
     layout: Layout | None = None
     unit: str | None = None
 
-    mark: ClassVar[str] = "turnabout_attribution"
-    title: ClassVar = "an attribution"
-    keys: ClassVar = "values output errors base kind space score made_by exact asked seed notes layout unit"
-    later: ClassVar = {"unit": None}
+    mark = "turnabout_attribution"
+    title = "an attribution"
+    keys = "values output errors base kind space score made_by exact asked seed notes layout unit"
+    later = "unit"
 
     def __post_init__(self) -> None:
         _check_kind(self.kind)

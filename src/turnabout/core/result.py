@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -128,8 +128,8 @@ class Recourse(Versioned):
     yes: str = ""
     waived: pd.DataFrame = field(default_factory=empty_waived)
 
-    mark: ClassVar[str] = "turnabout_recourse"
-    title: ClassVar = "an answer"
+    mark = "turnabout_recourse"
+    title = "an answer"
 
     def __len__(self) -> int:
         return len(self.people)

@@ -61,8 +61,8 @@ class Versioned(Document):
     error: ClassVar[type[TurnaboutError]] = TurnaboutError
     title: ClassVar[str] = ""
     """What errors call it: "an answer"; by default "a" and the name of the class."""
-    later: ClassVar[Json] = {}
-    """Fields that older documents lack, and what these mean by that."""
+    later: ClassVar[str] = ""
+    """Fields that older documents lack: they have their defaults there."""
 
     def to_dict(self) -> Json:
         """Plain values for JSON."""
@@ -87,7 +87,8 @@ class Versioned(Document):
             )
         try:
             cls._check(document)
-            return cls._read(cls.later | document)
+            defaults = {f.name: f.default for f in fields(cls) if f.name in cls.later.split()}  # type: ignore[arg-type]
+            return cls._read(defaults | document)
         except TurnaboutError:
             raise
         except DAMAGE as damage:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -84,9 +84,9 @@ class Schema(Saved):
     notes: tuple[str, ...] = field(default=(), compare=False)
     derived: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
-    error: ClassVar = SchemaError
-    invalid: ClassVar = "the schema is not valid"
-    unreadable: ClassVar = "save the schema as UTF-8 text."
+    error = SchemaError
+    invalid = "the schema is not valid"
+    unreadable = "save the schema as UTF-8 text."
 
     def __post_init__(self) -> None:
         if isinstance(self.features, Feature) or not isinstance(self.features, Iterable):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ class AxiomReport(Document):
     seed: int
     broken: dict[Axiom, CounterExample] = field(default_factory=dict)
 
-    keys: ClassVar = "m trials seed passed broken"
+    keys = "m trials seed passed broken"
 
     @property
     def passed(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ class SteinCheck(Document):
     clime_error: np.ndarray
     rounding: np.ndarray
 
-    keys: ClassVar = "smoothgrad smoothgrad_error clime clime_error difference error z passed"
+    keys = "smoothgrad smoothgrad_error clime clime_error difference error z passed"
 
     @property
     def difference(self) -> np.ndarray:

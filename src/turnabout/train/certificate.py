@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -74,10 +74,10 @@ class Certificate(Versioned):
     groups: tuple[GroupCertificate, ...] = ()
     exact: bool = False
 
-    mark: ClassVar[str] = "turnabout_certificate"
-    error: ClassVar = TrainingError
-    keys: ClassVar = "n k epsilon alpha threshold failure short kind made_by exact assumptions groups"
-    later: ClassVar = {"exact": False}
+    mark = "turnabout_certificate"
+    error = TrainingError
+    keys = "n k epsilon alpha threshold failure short kind made_by exact assumptions groups"
+    later = "exact"
 
     @classmethod
     def together(cls, groups: Iterable[tuple[Level, Certificate]], alpha: float) -> Certificate:
@@ -216,8 +216,8 @@ class Shortfall(Versioned):
     needed: int
     made_by: str = ""
 
-    mark: ClassVar[str] = "turnabout_shortfall"
-    error: ClassVar = TrainingError
+    mark = "turnabout_shortfall"
+    error = TrainingError
 
     def __bool__(self) -> bool:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -47,8 +47,8 @@ class Overlap(Versioned):
     same_label: int
     chance_label: float
 
-    mark: ClassVar[str] = "turnabout_overlap"
-    error: ClassVar = TrainingError
+    mark = "turnabout_overlap"
+    error = TrainingError
 
     @property
     def is_reuse(self) -> bool:
@@ -108,8 +108,8 @@ class Seen(Versioned):
     width: int
     form: Form
 
-    mark: ClassVar[str] = "turnabout_seen"
-    error: ClassVar = TrainingError
+    mark = "turnabout_seen"
+    error = TrainingError
 
     @classmethod
     def of(cls, x: Any, index: Any = None) -> Seen:

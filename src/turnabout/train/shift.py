@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -48,8 +48,8 @@ class ColumnShift(Versioned):
     second: float
     z: float
 
-    mark: ClassVar[str] = "turnabout_column_shift"
-    error: ClassVar = TrainingError
+    mark = "turnabout_column_shift"
+    error = TrainingError
 
     def __str__(self) -> str:
         by = f"by {self.z:+.1f} standard deviations"
@@ -74,9 +74,9 @@ class Shift(Versioned):
     n_first: int
     n_second: int
 
-    mark: ClassVar[str] = "turnabout_shift"
-    keys: ClassVar = "level n_first n_second columns"
-    error: ClassVar = TrainingError
+    mark = "turnabout_shift"
+    keys = "level n_first n_second columns"
+    error = TrainingError
 
     @property
     def shifted(self) -> tuple[ColumnShift, ...]:

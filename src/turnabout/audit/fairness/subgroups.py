@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ class Subgroup(Document):
     least: int
     depth: int
 
-    keys: ClassVar = "conditions what value difference is_worse searched looked people counted least depth"
+    keys = "conditions what value difference is_worse searched looked people counted least depth"
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,7 +64,7 @@ class Lasting(Document):
     threats: tuple[Survival, ...]
     options: int
 
-    keys: ClassVar = "options threats"
+    keys = "options threats"
 
     def __str__(self) -> str:
         if not self.options:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class LandingPrice(Document):
     extra: Estimate
     lost: Rate
 
-    keys: ClassVar = "plain landed extra lost ratio"
+    keys = "plain landed extra lost ratio"
 
     @property
     def ratio(self) -> float | None:

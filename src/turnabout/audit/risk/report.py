@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 import pandas as pd
 
@@ -54,7 +53,7 @@ class GroupRisk(Document):
     cost: Estimate
     without: Rate
 
-    keys: ClassVar = "group n part excess cost without"
+    keys = "group n part excess cost without"
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,7 +51,7 @@ class Reasons(Document):
     made_by: str
     notes: tuple[str, ...] = ()
 
-    keys: ClassVar = "ordered_by made_by notes"
+    keys = "ordered_by made_by notes"
 
     @property
     def without_recourse(self) -> pd.Series:

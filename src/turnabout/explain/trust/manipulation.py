@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,7 @@ class Manipulability(Document):
     made_by: str
     tried: int
 
-    keys: ClassVar = "radius tolerance made_by tried worst"
+    keys = "radius tolerance made_by tried worst"
 
     @property
     def worst(self) -> float | None:

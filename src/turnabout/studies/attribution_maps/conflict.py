@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -58,7 +57,7 @@ class Conflicts(Document):
     free_deltas: tuple[Interval, ...]
     exact: bool
 
-    keys: ClassVar = "delta column rate exact conflicted down up free_deltas"
+    keys = "delta column rate exact conflicted down up free_deltas"
 
     def __str__(self) -> str:
         free = ", ".join(str(i) for i in self.free_deltas) or "no length"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -66,7 +65,7 @@ class Continuity(Document):
     noise_limited: bool
     n: int
 
-    keys: ClassVar = "n diverges noise_limited radii jump"
+    keys = "n diverges noise_limited radii jump"
 
     def at(self, rho: float) -> AtRadius:
         """The entry of one distance."""

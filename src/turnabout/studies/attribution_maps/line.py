@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -71,7 +70,7 @@ class LineReport(Document):
     conflicts: tuple[LineConflict, ...]
     exact: bool
 
-    keys: ClassVar = "delta possible exact components conflicts"
+    keys = "delta possible exact components conflicts"
 
     def __str__(self) -> str:
         how = "" if self.exact else " (roots found by a scan)"

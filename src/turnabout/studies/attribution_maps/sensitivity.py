@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -54,9 +53,7 @@ class Sensitivity(Document):
     top: int
     verdicts: tuple[str, ...]
 
-    keys: ClassVar = (
-        "rate lowest projected reasons_without_recourse delta accepted none unknown exact engine top verdicts"
-    )
+    keys = "rate lowest projected reasons_without_recourse delta accepted none unknown exact engine top verdicts"
 
     def __str__(self) -> str:
         how = "all breakpoints along rays" if self.exact else "a grid along rays"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -41,7 +40,7 @@ class Coverage(Document):
     repeats: int
     confidence: float
 
-    keys: ClassVar = "n repeats confidence truth by_figure"
+    keys = "n repeats confidence truth by_figure"
 
     def __str__(self) -> str:
         lines = [f"{self.repeats} repeats of {self.n} people, intervals of {self.confidence:.0%}:"]

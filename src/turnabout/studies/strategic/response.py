@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ class Response(Document):
     best: Figures
     best_shift: float
 
-    keys: ClassVar = "compliance best_shift stay shift best"
+    keys = "compliance best_shift stay shift best"
 
 
 @dataclass(frozen=True)
