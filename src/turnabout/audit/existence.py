@@ -16,10 +16,11 @@ from turnabout.audit.rates import Rate
 from turnabout.audit.reach import check_whole, limits, movable, regions
 from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
+from turnabout.documents import Document
 from turnabout.errors import ProblemError
 from turnabout.schema import as_frame
 from turnabout.solvers.boxes import never_accepted
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 MOST_FEATURES = 3
 BUDGET = 20_000  # rows per person up to which all are tried
@@ -30,7 +31,7 @@ FEW = 64  # rows that are sooner tried than excluded
 
 
 @dataclass(frozen=True, eq=False)
-class Existence:
+class Existence(Document):
     """Whether an accepted row exists within each person's reach.
 
     Attributes
@@ -54,11 +55,6 @@ class Existence:
     def __str__(self) -> str:
         how = "exact" if self.exact else f"lower bounds: {int((~self.people['settled']).sum())} people are not settled"
         return f"recourse exists among the refused: {self.refused}; accepted or with recourse: {self.everyone}; {how}"
-
-    def to_dict(self) -> Json:
-        """The shares as plain values for JSON."""
-        shares = {"refused": self.refused.to_dict(), "everyone": self.everyone.to_dict()}
-        return {**shares, "exact": self.exact, "seconds": self.seconds}
 
     def found_by(self, answer: Recourse) -> Rate:
         """Of the refused people for whom recourse exists, the share to whom an answer gives an option."""

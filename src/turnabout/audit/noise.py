@@ -18,6 +18,7 @@ import torch
 from turnabout.audit.rates import Rate
 from turnabout.audit.reach import Wobble, check_whole, wobble
 from turnabout.core import Problem, Recourse
+from turnabout.documents import Document
 from turnabout.errors import ProblemError
 from turnabout.models import Differentiable, Linear
 from turnabout.schema import as_frame
@@ -86,7 +87,7 @@ def kept(problem: Problem, x: Tensor, decision: Tensor, shake: Wobble, draws: in
 
 
 @dataclass(frozen=True, eq=False)
-class Turns:
+class Turns(Document):
     """How small a change turns each person's decision, as far as DeepFool found one.
 
     Attributes
@@ -199,7 +200,7 @@ def _share(problem: Problem, x: Tensor, yes: Tensor, change: Tensor, shake: Wobb
 
 
 @dataclass(frozen=True)
-class Natural:
+class Natural(Document):
     """Decisions under natural changes.
 
     Attributes
@@ -216,10 +217,6 @@ class Natural:
     def __str__(self) -> str:
         moved = "" if self.size is None else f" (moves of {self.size:.3g} deviations)"
         return f"unchanged after a natural change{moved}: {self.typical}; after each of them: {self.worst}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        return {"typical": self.typical.to_dict(), "worst": self.worst.to_dict(), "size": self.size}
 
 
 def natural(

@@ -15,12 +15,13 @@ from turnabout.core.builder import RecourseBuilder
 from turnabout.core.problem import Problem
 from turnabout.core.result import Status
 from turnabout.core.run import Run
+from turnabout.documents.cells import is_single
 from turnabout.errors import MethodError
 from turnabout.models.base import Differentiable
 from turnabout.models.original import is_nullable
 from turnabout.models.pinned import Typed, pinned
 from turnabout.schema import Reading, as_frame
-from turnabout.schema.features import is_missing, is_single
+from turnabout.schema.features import is_missing
 from turnabout.typing import Tensor
 
 TIES = 256  # people on the boundary itself who are asked about alone; more of them are ties of a model with few values

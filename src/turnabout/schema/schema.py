@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
+from turnabout.documents import Saved, reads, shown
 from turnabout.errors import SchemaError
 from turnabout.schema.features import Feature, Number
 from turnabout.schema.levels import Binary, Category, Ordinal
@@ -26,7 +26,6 @@ from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
-MARKS = "check brackets, quotes and indents."
 KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough)}
 
 
@@ -68,7 +67,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(Saved):
     """What values exist: an ordered tuple of features.
 
     A schema encodes a table as a tensor x (n, d) in [0, 1], knows what each person may reach from their row, and
@@ -85,6 +84,10 @@ class Schema:
     features: tuple[Feature, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
     derived: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    error = SchemaError
+    invalid = "the schema is not valid"
+    unreadable = "save the schema as UTF-8 text."
 
     def __post_init__(self) -> None:
         if isinstance(self.features, Feature) or not isinstance(self.features, Iterable):
@@ -309,7 +312,7 @@ class Schema:
 
     @classmethod
     @reads("the schema", SchemaError, "compare with Schema.to_yaml(), or with what `turnabout schema infer` writes.")
-    def from_dict(cls, document: Mapping[str, Any]) -> Schema:
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of to_dict; names what is wrong with a document that is no schema."""
         if not isinstance(document, Mapping) or not isinstance(document.get("features"), (list, tuple)):
             raise SchemaError(
@@ -323,43 +326,20 @@ class Schema:
         notes = document.get("notes") or ()
         return cls(tuple(_feature(entry) for entry in document["features"]), tuple(map(str, notes)))
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
-
     @classmethod
-    def from_json(cls, text: str) -> Schema:
-        return cls.from_dict(read_json(text, "the schema is not valid", SchemaError, MARKS))
-
-    def to_yaml(self) -> str:
-        return write_yaml(self.to_dict())
-
-    @classmethod
-    def from_yaml(cls, text: str) -> Schema:
-        return cls.from_dict(read_yaml(text, "the schema is not valid", SchemaError, MARKS))
-
-    def save(self, path: str | Path) -> None:
-        """Write YAML, or JSON if the name ends in .json."""
-        path = Path(path)
-        path.write_text(self.to_json() if path.suffix == ".json" else self.to_yaml(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Schema:
+    def load(cls, path: str | Path) -> Self:
         """Read what save wrote."""
         if not isinstance(path, (str, os.PathLike)):
             raise SchemaError(
                 f"load takes the path of a file, not {type(path).__name__}.",
                 hint="Schema.from_yaml and Schema.from_json read texts, Schema.from_dict plain values.",
             )
-        path = Path(path)
-        try:
-            if not path.exists():
+        with contextlib.suppress(OSError):  # what cannot even be looked at is told by reading it
+            if not Path(path).exists():
                 raise SchemaError(
                     f"there is no schema file {str(path)!r}.", hint="`turnabout schema infer` writes one."
                 )
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise SchemaError(f"{str(path)!r} cannot be read: {error}", hint="save the schema as UTF-8 text.") from None
-        return cls.from_json(text) if path.suffix == ".json" else cls.from_yaml(text)
+        return super().load(path)
 
     @classmethod
     def infer(

@@ -27,13 +27,14 @@ import torch
 
 from turnabout.core import Attribution
 from turnabout.core.attribution import Kind, Layout
+from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.base import known_errors
 from turnabout.explain.engine import Affine, Design, Family, Fit, LocalApproximation, Perturbation, SquaredError
 from turnabout.explain.lime.masks import CosineKernel, EveryMask, Law, RandomMasks
 from turnabout.explain.score import Score
 from turnabout.explain.slopes.noise import check_positive, check_seed
-from turnabout.typing import Json, Tensor, is_number, is_whole
+from turnabout.typing import Tensor, is_number, is_whole
 
 FORWARD = 6  # up to so many features are chosen one after the other, more by size
 SELECTION_RIDGE = 0.01  # of the fit whose largest weights are kept
@@ -268,7 +269,7 @@ def in_batches(function: Callable[[np.ndarray], np.ndarray], masks: np.ndarray, 
 
 
 @dataclass(frozen=True)
-class Stability:
+class Stability(Document):
     """How alike the k largest concepts are over reseeds, by the Jaccard index: shared / named by either.
 
     Attributes
@@ -283,9 +284,6 @@ class Stability:
 
     def __str__(self) -> str:
         return f"top-{self.k} Jaccard {self.mean:.2f} over {self.reseeds} seeds (least {self.least:.2f})"
-
-    def to_dict(self) -> Json:
-        return {"mean": self.mean, "least": self.least, "k": self.k, "reseeds": self.reseeds}
 
 
 def stability(explain: Callable[[int], Attribution], reseeds: int = 10, k: int = 5, seed: int = 0) -> Stability:

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution, Problem, Recourse, Status
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.responsiveness import responsiveness
-from turnabout.explain.records import known, plain_records
+from turnabout.explain.records import known
 from turnabout.intervals import clopper_pearson
 from turnabout.schema import Category, Number, Schema
 from turnabout.typing import Json, is_whole
@@ -21,7 +22,7 @@ BY_SCORE = "the share of their own changes of each that turn the decision, then 
 
 
 @dataclass(frozen=True, eq=False)
-class Reasons:
+class Reasons(Document):
     """Principal reasons of refused people.
 
     Attributes
@@ -49,6 +50,8 @@ class Reasons:
     ordered_by: str
     made_by: str
     notes: tuple[str, ...] = ()
+
+    keys = "ordered_by made_by notes"
 
     @property
     def without_recourse(self) -> pd.Series:
@@ -130,8 +133,7 @@ class Reasons:
     def to_dict(self) -> Json:
         """Plain values for JSON."""
         people = self.people.assign(without_recourse=self.without_recourse).rename_axis("person").reset_index()
-        head: Json = {"ordered_by": self.ordered_by, "made_by": self.made_by, "notes": list(self.notes)}
-        return head | {"people": plain_records(people), "reasons": plain_records(self.to_frame())}
+        return super().to_dict() | {"people": plain_records(people), "reasons": plain_records(self.to_frame())}
 
 
 def reasons(

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from turnabout.core import Problem, verify
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.reach_one import (
     Count,
@@ -18,7 +19,6 @@ from turnabout.explain.reason_codes.reach_one import (
     counts_by_structure,
     try_values,
 )
-from turnabout.explain.records import plain_records
 from turnabout.schema import as_frame
 from turnabout.schema.legal_values import Others, OtherValues, others_of
 from turnabout.typing import Json, Tensor, is_whole
@@ -32,7 +32,7 @@ COLUMNS = ["actionable", "share", "exact", "reachable", "nearest", "why"]
 
 
 @dataclass(frozen=True, eq=False)
-class Responsiveness:
+class Responsiveness(Document):
     """How refused people's decisions answer to each feature alone.
 
     Attributes
@@ -96,7 +96,7 @@ class Responsiveness:
 
     def to_dict(self) -> Json:
         """Plain values for JSON."""
-        return {"people": self.people, "refused": self.refused, "scores": plain_records(self.to_frame())}
+        return super().to_dict() | {"scores": plain_records(self.to_frame())}
 
 
 def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Responsiveness:

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
-from turnabout.explain.records import known, plain_records
+from turnabout.explain.records import known
 from turnabout.typing import Json, is_whole
 
 METRICS = (
@@ -25,7 +26,7 @@ METRICS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Disagreement:
+class Disagreement(Document):
     """How far methods agree, person by person.
 
     Attributes
@@ -52,7 +53,7 @@ class Disagreement:
 
     def to_dict(self) -> Json:
         """Plain values for JSON: the means and the notes."""
-        return {"k": self.k, "means": plain_records(self.means.reset_index()), "notes": list(self.notes)}
+        return {"k": self.k, "means": plain_records(self.means.reset_index())} | super().to_dict()
 
     def __str__(self) -> str:
         people = len(self.table.index.get_level_values("person").unique())

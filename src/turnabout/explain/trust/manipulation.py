@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.base import Explainer
-from turnabout.explain.records import known, plain_records
+from turnabout.explain.records import known
 from turnabout.explain.score import Function, Output, Score, as_points
 from turnabout.models import Model
 from turnabout.schema import Scalar, Schema
@@ -25,7 +26,7 @@ INSIDE = 0.9  # share of the tolerance at which a return aims
 
 
 @dataclass(frozen=True, eq=False)
-class Manipulability:
+class Manipulability(Document):
     """The worst that was found near each person; lower bounds, since a better search may find worse.
 
     Attributes
@@ -47,6 +48,8 @@ class Manipulability:
     tolerance: float
     made_by: str
     tried: int
+
+    keys = "radius tolerance made_by tried worst"
 
     @property
     def worst(self) -> float | None:
@@ -72,8 +75,7 @@ class Manipulability:
 
     def to_dict(self) -> Json:
         """Plain values for JSON."""
-        settings: Json = {"radius": self.radius, "tolerance": self.tolerance, "made_by": self.made_by}
-        return settings | {"tried": self.tried, "worst": self.worst, "people": plain_records(self.to_frame())}
+        return super().to_dict() | {"people": plain_records(self.to_frame())}
 
 
 def manipulability(

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution
+from turnabout.documents import Document
 from turnabout.errors import ExplainError
-from turnabout.typing import Json, Level, is_number, is_whole
+from turnabout.typing import Level, is_number, is_whole
 
 
 @dataclass(frozen=True, eq=False)
-class Pick:
+class Pick(Document):
     """People who stand for many.
 
     Attributes
@@ -40,15 +41,6 @@ class Pick:
             f"{len(self.people)} people show {len(self.covered)} of {len(self.importance)} features "
             f"({self.share:.0%} of what everyone together shows): {', '.join(map(str, self.people))}"
         )
-
-    def to_dict(self) -> Json:
-        return {
-            "people": list(self.people),
-            "positions": list(self.positions),
-            "importance": {str(name): float(value) for name, value in self.importance.items()},
-            "covered": list(self.covered),
-            "share": self.share,
-        }
 
 
 def pick(explanations: Attribution | pd.DataFrame | np.ndarray, budget: int = 5, tol: float = 0.0) -> Pick:

@@ -8,6 +8,7 @@ import torch
 
 from turnabout.audit.rates import Rate
 from turnabout.audit.reach import check_whole
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, Directions, ask_map, asking, read_points
 from turnabout.studies.attribution_maps.attainable import attainable, axis_hits
@@ -15,13 +16,13 @@ from turnabout.studies.attribution_maps.line import check_delta
 from turnabout.studies.attribution_maps.moves import Anywhere, AuditMoves, OneFeature
 from turnabout.studies.attribution_maps.out_of_reach import NONE, UNKNOWN, YES
 from turnabout.studies.attribution_maps.ray import first_yes, is_traced
-from turnabout.typing import Json, Tensor, is_number
+from turnabout.typing import Tensor, is_number
 
 CHUNK = 1024  # points at a time
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Document):
     """How often a map is recourse sensitive.
 
     The intervals are those of a share among people drawn at random; for a grid of points they mean nothing.
@@ -52,6 +53,8 @@ class Sensitivity:
     top: int
     verdicts: tuple[str, ...]
 
+    keys = "rate lowest projected reasons_without_recourse delta accepted none unknown exact engine top verdicts"
+
     def __str__(self) -> str:
         how = "all breakpoints along rays" if self.exact else "a grid along rays"
         lines = [
@@ -62,13 +65,6 @@ class Sensitivity:
             f"  top {self.top} reasons without recourse: {self.reasons_without_recourse}",
         ]
         return "\n".join(lines)
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        rates = ("rate", "lowest", "projected", "reasons_without_recourse")
-        plain = ("delta", "accepted", "none", "unknown", "exact", "engine", "top")
-        out: Json = {name: getattr(self, name).to_dict() for name in rates}
-        return out | {name: getattr(self, name) for name in plain} | {"verdicts": list(self.verdicts)}
 
 
 def recourse_sensitivity(

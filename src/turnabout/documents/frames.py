@@ -1,7 +1,7 @@
 """Data frames as plain values, with the types of their columns, labels and names; both ways.
 
 A table is {"index_names", "index", "index_types", "columns": [{"name", "dtype", "values", ...}]}. Values of most types
-are JSON values or texts; those of object columns have their type beside them where JSON has none (`core.cells`).
+are JSON values or texts; those of object columns have their type beside them where JSON has none (`documents.cells`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from turnabout.core.cells import cell_from_json, cell_to_json, plain
+from turnabout.documents.cells import cell_from_json, cell_to_json, is_single, plain, short_decimal
 from turnabout.errors import TurnaboutError
-from turnabout.schema.features import is_single, short_decimal
 from turnabout.typing import Json
 
 __all__ = ["frame_from_json", "frame_to_json", "plain"]

@@ -30,6 +30,16 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, bool)) else str(value)
 
 
+def short_decimal(value: Any) -> Any:
+    """A number that is one in single precision, as the short decimal that it prints as there; others as they are."""
+    return float(str(np.float32(value))) if isinstance(value, float) and math.isfinite(value) else value
+
+
+def is_single(dtype: Any) -> bool:
+    """Whether a column type holds numbers in single precision."""
+    return dtype.kind == "f" and getattr(dtype, "itemsize", 8) == 4  # sparse types do not say
+
+
 def cell_to_json(value: Any) -> Any:
     """A cell with its type: itself where JSON has the type, else {"type": ..., "value": ...}.
 
