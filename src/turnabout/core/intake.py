@@ -18,8 +18,8 @@ from turnabout.core.run import Run
 from turnabout.documents.cells import is_single
 from turnabout.errors import MethodError
 from turnabout.models.base import Differentiable
-from turnabout.models.original import is_nullable
-from turnabout.models.pinned import Typed, pinned
+from turnabout.models.column_types import is_nullable
+from turnabout.models.derived import Typed, pinned
 from turnabout.schema import Reading, as_frame
 from turnabout.schema.features import is_missing
 from turnabout.typing import Tensor

@@ -25,7 +25,7 @@ import pandas as pd
 
 from turnabout.errors import MethodError
 from turnabout.models import Model
-from turnabout.models.both import both
+from turnabout.models.derived import both
 from turnabout.schema import as_frame
 from turnabout.typing import is_number
 

@@ -1,8 +1,13 @@
-"""Any function from a table to P(yes), or to an amount."""
+"""Any function from a table to P(yes), or to an amount; also one that is asked over a network.
+
+Calls over a network fail now and then, and may carry only so many rows: `Remote`.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +16,17 @@ import pandas as pd
 from turnabout.errors import ModelError
 from turnabout.models.base import Model, Scale
 from turnabout.models.batch_noise import FUNCTION, REMOTE, note_noise
-from turnabout.models.categories import as_category, categorical_dtypes
+from turnabout.models.column_types import (
+    PlainTypes,
+    as_category,
+    call_failed,
+    categorical_dtypes,
+    lower_as_given,
+)
 from turnabout.models.decision import InRange, settle
-from turnabout.models.original import PlainTypes, call_failed, lower_as_given
 from turnabout.models.probe import random_rows
-from turnabout.models.remote import Remote
 from turnabout.schema import Schema, mold
+from turnabout.typing import is_number, is_whole
 
 _SLACK = 1e-9  # rounding by which a probability may leave [0, 1]
 
@@ -171,3 +181,61 @@ def _dtypes(schema: Schema, background: pd.DataFrame | None) -> dict[str, pd.Cat
             more = [level for level in levels if level not in categories]
             out[name] = pd.CategoricalDtype([*categories, *more], dtype.ordered) if more else dtype
     return out
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A function from a table to P(yes) that is asked again when it fails, after a while that doubles each time.
+
+        model = ta.models.wrap(ta.models.Remote(ask_service, retries=4, rows=500), schema)
+
+    What still fails after the last try costs the people concerned their answer, not the others theirs. How many rows
+    may be asked for each person is said by `find(query_limit=...)`.
+
+    Parameters
+    ----------
+    function : table -> P(yes), (n,).
+    retries : how often a call is made again after it failed.
+    wait : seconds before the first of these.
+    factor : by which the wait grows from one to the next.
+    longest : the longest wait, in seconds.
+    rows : how many rows a call may carry; None for any number.
+    """
+
+    function: Callable[[pd.DataFrame], Any]
+    retries: int = 3
+    wait: float = 0.5
+    factor: float = 2.0
+    longest: float = 30.0
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function) or isinstance(self.function, type):
+            raise ModelError(f"{self.function!r} cannot be called.", hint="pass a function from a table to P(yes).")
+        for name, least in (("retries", 0), ("rows", 1)):
+            value = getattr(self, name)
+            if not (is_whole(value, least) or (name == "rows" and value is None)):
+                raise ModelError(f"Remote has {name}={value!r}.", hint=f"{name} is a whole number of {least} or more.")
+        for name, lowest in (("wait", 0.0), ("factor", 1.0), ("longest", 0.0)):
+            value = getattr(self, name)
+            if not (is_number(value) and value >= lowest):
+                raise ModelError(f"Remote has {name}={value!r}.", hint=f"{name} is a number of at least {lowest:g}.")
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def __call__(self, table: pd.DataFrame) -> np.ndarray:
+        step = self.rows or max(1, len(table))
+        parts = [self._ask(table.iloc[start : start + step]) for start in range(0, len(table), step)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _ask(self, table: pd.DataFrame) -> np.ndarray:
+        for attempt in range(self.retries + 1):
+            try:
+                return np.asarray(self.function(table))
+            except Exception:
+                if attempt == self.retries:
+                    raise
+                time.sleep(min(self.wait * self.factor**attempt, self.longest))
+        raise AssertionError("the last attempt returns or raises")

@@ -14,11 +14,11 @@ from turnabout.errors import ModelError
 from turnabout.models.agreement import Agreement, compare, sample
 from turnabout.models.base import Model, Scale
 from turnabout.models.batch_noise import note_gap, note_noise
+from turnabout.models.column_types import call_failed
 from turnabout.models.decision import ByProbability, ClassDecision, Decision, InRange, settle
 from turnabout.models.forms import Layers, SmoothModel, layered_model
-from turnabout.models.original import call_failed
+from turnabout.models.libraries.torch import Walk, leaves, module_noise, own_dtype, rounding, walk, without_tail
 from turnabout.models.probe import random_rows
-from turnabout.models.relu import Walk, walk
 from turnabout.schema import Schema
 from turnabout.typing import Tensor
 
@@ -35,7 +35,7 @@ class ModuleJudge:
         self.decision = decision
         self.output = output
         self.title = title
-        self.noise = _noise(module)
+        self.noise = module_noise(module)
         self.alone = False
         self.encoded = True
         self.like = None
@@ -82,7 +82,7 @@ class ModuleScores(nn.Module):
         super().__init__()
         self.module = module
         self.output = output
-        self.own_dtype = _dtype(module)
+        self.own_dtype = own_dtype(module)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.module(x.reshape(-1, x.shape[-1]).to(self.own_dtype))
@@ -123,7 +123,7 @@ def wrap_module(
         kind = output or _find_output(module, walked, out, title)
         decision = _decide(out.shape[1], threshold, target, title)
     judge = ModuleJudge(module, schema, decision, kind, title)
-    judge.noise = max(judge.noise, _rounding(out.dtype))
+    judge.noise = max(judge.noise, rounding(out.dtype))
     pairs = sample(schema, background, judge)
     tolerance = 1e-6 if judge.noise < 1e-9 else max(1e-4, judge.noise)
     noted = note_noise(judge, pairs[0][1] if pairs else None, labels_only=False)
@@ -146,7 +146,7 @@ def ask_module(module: nn.Module, x: Tensor) -> Tensor:
     weight = next(module.parameters(), next(module.buffers(), torch.zeros(())))
     with torch.no_grad():
         try:
-            out = module(x.to(weight.device, _dtype(module)))
+            out = module(x.to(weight.device, own_dtype(module)))
         except Exception as error:
             raise ModelError(
                 f"{type(module).__name__} raised {type(error).__name__} on rows of shape {tuple(x.shape)}: {error}",
@@ -183,7 +183,7 @@ def _forms(schema: Schema, judge: ModuleJudge, walked: Walk | None) -> list[Mode
         note = f"compiled: {judge.title}, {what} on {schema.d} encoded columns."
         out.append(layered_model(schema, judge, (note,), layers, decision))
     note = f"compiled: {judge.title}, run by torch"
-    bare = _without_tail(judge.module) if kind == "probability" else None
+    bare = without_tail(judge.module) if kind == "probability" else None
     for double in (True, False):
         if bare is not None:
             scores = ModuleScores(_cast(bare, double), "logit")
@@ -202,7 +202,7 @@ _TAILS: dict[Output | None, tuple[str, ...]] = {
 
 def _find_output(module: nn.Module, walked: Walk | None, out: Tensor, title: str) -> Output:
     """Logits or probabilities: by the last activation, or refuse to guess."""
-    tail = walked.tail if walked is not None else type(_leaves(module)[-1]).__name__
+    tail = walked.tail if walked is not None else type(leaves(module)[-1]).__name__
     if tail in ("Sigmoid", "Softmax"):
         return "probability"
     if walked is None and bool(((out >= 0) & (out <= 1)).all()):
@@ -235,46 +235,10 @@ def _frozen(module: nn.Module) -> nn.Module:
         raise call_failed(error, 0) from error
 
 
-def _leaves(module: nn.Module) -> list[nn.Module]:
-    return [m for m in module.modules() if not any(True for _ in m.children())]
-
-
-def _without_tail(module: nn.Module) -> nn.Module | None:
-    """A copy whose last submodule, if it squashes, is taken out."""
-    names = [name for name, m in module.named_modules() if name and not any(True for _ in m.children())]
-    if not names or not isinstance(module.get_submodule(names[-1]), (nn.Sigmoid, nn.Softmax)):
-        return None
-    bare = copy.deepcopy(module)
-    parent, _, last = names[-1].rpartition(".")
-    setattr(bare.get_submodule(parent), last, nn.Identity())
-    return bare
-
-
 def _cast(module: nn.Module, double: bool) -> nn.Module:
     """A copy on the CPU, where compiled forms begin."""
     module = copy.deepcopy(module).cpu()
     return module.double() if double else module
-
-
-def _dtypes(module: nn.Module) -> list[torch.dtype]:
-    """Precisions of the module's parameters, in their order; float64 for a module without any."""
-    tensors = (*module.parameters(), *module.buffers())
-    return [tensor.dtype for tensor in tensors if tensor.is_floating_point()] or [torch.float64]
-
-
-def _dtype(module: nn.Module) -> torch.dtype:
-    """Precision in which the module takes rows: that of its first parameters."""
-    return _dtypes(module)[0]
-
-
-def _noise(module: nn.Module) -> float:
-    """Rounding errors of a module of several layers: those of its coarsest parameters."""
-    return max(map(_rounding, _dtypes(module)))
-
-
-def _rounding(dtype: torch.dtype) -> float:
-    """Noise of margins computed in a precision: 1e-6 in float32, 8e-3 in float16."""
-    return {torch.float64: 1e-12, torch.float32: 1e-6}.get(dtype, 8 * torch.finfo(dtype).eps)
 
 
 def _numpy(out: Tensor) -> np.ndarray:

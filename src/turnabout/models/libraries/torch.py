@@ -1,7 +1,8 @@
-"""Reading a torch module as a chain of linear layers and ReLUs."""
+"""torch: a module as a chain of linear layers and ReLUs, and the precision it computes in."""
 
 from __future__ import annotations
 
+import copy
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from turnabout.models.forms import Layers
+from turnabout.models.libraries.base import Library
 from turnabout.typing import Tensor
 
 _SHAPE_ONLY = {"squeeze", "flatten", "view", "reshape", "contiguous", "unsqueeze", "getitem", "float", "double"}
@@ -115,3 +117,58 @@ def _join(steps: list[Any]) -> Layers | None:
         width = layers[-1][0].shape[0]
         layers.append((torch.eye(width, dtype=torch.float64), torch.zeros(width, dtype=torch.float64)))
     return tuple(layers)
+
+
+def leaves(module: nn.Module) -> list[nn.Module]:
+    """The submodules that hold no others, in their order."""
+    return [part for part in module.modules() if _is_leaf(part)]
+
+
+def _is_leaf(module: nn.Module) -> bool:
+    return not any(True for _ in module.children())
+
+
+def without_tail(module: nn.Module) -> nn.Module | None:
+    """A copy whose last submodule, if it squashes, is taken out."""
+    names = [name for name, part in module.named_modules() if name and _is_leaf(part)]
+    if not names or not isinstance(module.get_submodule(names[-1]), (nn.Sigmoid, nn.Softmax)):
+        return None
+    bare = copy.deepcopy(module)
+    parent, _, last = names[-1].rpartition(".")
+    setattr(bare.get_submodule(parent), last, nn.Identity())
+    return bare
+
+
+def dtypes(module: nn.Module) -> list[torch.dtype]:
+    """Precisions of the module's parameters, in their order; float64 for a module without any."""
+    tensors = (*module.parameters(), *module.buffers())
+    return [tensor.dtype for tensor in tensors if tensor.is_floating_point()] or [torch.float64]
+
+
+def own_dtype(module: nn.Module) -> torch.dtype:
+    """Precision in which the module takes rows: that of its first parameters."""
+    return dtypes(module)[0]
+
+
+def module_noise(module: nn.Module) -> float:
+    """Rounding errors of a module of several layers: those of its coarsest parameters."""
+    return max(map(rounding, dtypes(module)))
+
+
+def rounding(dtype: torch.dtype) -> float:
+    """Noise of margins computed in a precision: 1e-6 in float32, 8e-3 in float16."""
+    return {torch.float64: 1e-12, torch.float32: 1e-6}.get(dtype, 8 * torch.finfo(dtype).eps)
+
+
+class Torch(Library):
+    """What comes from torch itself."""
+
+    name = "torch"
+    single_precision = True
+    runs_own_code = True
+
+
+class Skorch(Torch):
+    """Estimators around torch modules."""
+
+    name = "skorch"

@@ -16,42 +16,18 @@ from turnabout.errors import ModelError
 from turnabout.models.agreement import boundary_sample, compare, sample, step_sample
 from turnabout.models.base import Model, Scale
 from turnabout.models.batch_noise import note_gap, note_noise
-from turnabout.models.categories import training_types
+from turnabout.models.column_types import training_types
 from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDecision, Decision, InRange
 from turnabout.models.favourable import Guess, check_names
-from turnabout.models.original import (
-    CutOff,
-    Estimator,
-    EstimatorJudge,
-    has_library_predict,
-    look_through,
-)
-from turnabout.models.pipeline import Stages, compile_estimator, unstack
-from turnabout.models.probe import CannotCompile, positions
+from turnabout.models.libraries import library_of, recognise
+from turnabout.models.libraries.meta_estimators import CutOff, Stages, has_library_predict, look_through, unstack
+from turnabout.models.libraries.raw_forest import NotCompilable
+from turnabout.models.original import Estimator, EstimatorJudge
+from turnabout.models.pipeline import compile_estimator
+from turnabout.models.probe import base_row
 from turnabout.schema import Schema, mold
 
 _OVERRIDDEN = "predict is not the library's own and may not follow the scores"
-_FLOAT32 = ("xgboost", "catboost", "torch", "skorch")
-_LOG_ODDS = {
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "LinearDiscriminantAnalysis",
-    "MLPClassifier",
-    "GradientBoostingClassifier",
-    "HistGradientBoostingClassifier",
-    "XGBClassifier",
-    "XGBRFClassifier",
-    "LGBMClassifier",
-    "CatBoostClassifier",
-}
-_SCORE_IS_LOG_ODDS = {
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "LinearDiscriminantAnalysis",
-    "SGDClassifier",
-    "GradientBoostingClassifier",
-    "HistGradientBoostingClassifier",
-}
 
 
 def is_estimator(model: object) -> bool:
@@ -68,10 +44,11 @@ def wrap_estimator(
     background: pd.DataFrame | None,
 ) -> Model:
     """An estimator on raw columns: its judge, and its compiled form where one is found and agrees."""
-    if type(estimator).__name__ == "Booster":
+    library, name = recognise(estimator)
+    if name in library.bare:
         raise ModelError(
-            f"a bare {type(estimator).__module__.split('.')[0]} Booster does not say what its columns and classes are.",
-            hint="wrap an XGBClassifier or LGBMClassifier, or a function table -> P(yes).",
+            f"a bare {library.name} {name} does not say what its columns and classes are.",
+            hint=f"wrap an {library.bare[name]}, or a function table -> P(yes).",
         )
     notes: list[str] = []
     inner, cut_off = look_through(estimator)
@@ -89,20 +66,20 @@ def wrap_estimator(
         notes.append(note)
     try:
         if doubt and doubt != _OVERRIDDEN:
-            raise CannotCompile(doubt)
+            raise NotCompilable(doubt)
         if not pairs:
-            raise CannotCompile("there are no rows to check a compiled form on; pass background=")
+            raise NotCompilable("there are no rows to check a compiled form on; pass background=")
         model = compile_estimator(schema, judge, tuple(notes), stages, pairs)
         if doubt:
             pairs = [*pairs, *boundary_sample(model)]
         if stages.transforms:
             pairs = [*pairs, *step_sample(model)]
-        found = compare(model, pairs, 1e-4 if _is_float32(stages) or judge.noise > 1e-9 else 1e-6)
+        found = compare(model, pairs, 1e-4 if stages.library.single_precision or judge.noise > 1e-9 else 1e-6)
         if found.reason:
-            raise CannotCompile(found.reason)
+            raise NotCompilable(found.reason)
         note_gap(judge, found.gap)
-    except CannotCompile as reason:
-        return Model(schema, judge, (*notes, f"not compiled: {reason}."))
+    except NotCompilable as error:
+        return Model(schema, judge, (*notes, f"not compiled: {error.reason.rstrip('.')}."))
     except Exception as error:  # an inner form of another version than those known; the original still answers
         return Model(schema, judge, (*notes, f"not compiled: reading it raised {type(error).__name__}: {error}."))
     return model
@@ -121,29 +98,15 @@ def _doubt(estimator: Any, judge: EstimatorJudge, cut_off: CutOff | None, pairs:
 
 
 def _check_fitted(estimator: Any) -> None:
-    hint = "call fit before wrapping."
     error: Exception | None = None
-    fitted = getattr(estimator, "__sklearn_is_fitted__", None)
     try:
-        if callable(fitted):
-            is_fitted = bool(fitted())
-        elif hasattr(estimator, "is_fitted"):  # CatBoost
-            is_fitted = bool(estimator.is_fitted())
-        elif hasattr(estimator, "get_params"):
-            from sklearn.utils.validation import check_is_fitted
-
-            check_is_fitted(estimator)
-            is_fitted = True
-        else:
-            is_fitted = True
-    except ImportError:
-        is_fitted = True
-    except TypeError:  # not an estimator in the strict sense: no way to know
-        is_fitted = True
+        if library_of(estimator).is_fitted(estimator):
+            return
+    except (ImportError, TypeError):  # not an estimator in the strict sense: no way to know
+        return
     except Exception as caught:
-        is_fitted, error = False, caught
-    if not is_fitted:
-        raise ModelError(f"this {type(estimator).__name__} is not fitted yet.", hint=hint) from error
+        error = caught
+    raise ModelError(f"this {type(estimator).__name__} is not fitted yet.", hint="call fit before wrapping.") from error
 
 
 def _decide(
@@ -180,9 +143,7 @@ def _decide(
     yes = _yes_class(labels, target, stages.title, notes)
     name, final = stages.name, stages.final
     has_score = hasattr(estimator, "decision_function")
-    scale: Scale = "log-odds" if name in _LOG_ODDS or getattr(final, "loss", "") == "log_loss" else "probability"
-    if name == "GradientBoostingClassifier" and getattr(final, "loss", "") == "exponential":
-        has_score = False  # its score is half the log-odds
+    scale: Scale = "log-odds" if stages.library.is_logistic(name, final) else "probability"
     if not hasattr(estimator, "predict_proba"):
         if threshold not in (None, 0.5):
             raise ModelError(
@@ -196,9 +157,9 @@ def _decide(
             return ByProbability(scale, labels, yes, cut_off.value)
         return ByProbability(scale, labels, yes, 1.0 - cut_off.value)
     if threshold is None and has_score:
-        if scale == "log-odds" and name in _SCORE_IS_LOG_ODDS:
+        if stages.library.has_log_odds(name, final):
             return ByScore("log-odds", labels, yes)
-        if name in ("SVC", "NuSVC", "SGDClassifier") and len(labels) == 2:  # predict follows the score
+        if stages.library.has_sign(name) and len(labels) == 2:
             return ByScore("score", labels, yes)
     return ByProbability(scale, labels, yes, threshold)
 
@@ -232,27 +193,22 @@ def _is_label(target: object, label: object) -> bool:
         return False
 
 
-def _is_float32(stages: Stages) -> bool:
-    return stages.library in _FLOAT32 or type(stages.final).__module__.split(".")[0] in _FLOAT32
-
-
 def _noise(stages: Stages, decision: Decision) -> float:
     size = 1.0
     if isinstance(decision, InRange):
         size = max(1.0, *(abs(end) for end in (decision.low, decision.high) if np.isfinite(end)))
-    return (1e-6 if _is_float32(stages) else 1e-12) * size
+    return (1e-6 if stages.library.single_precision else 1e-12) * size
 
 
 def _original(
     estimator: Any, inner: Any, stages: Stages, schema: Schema, background: pd.DataFrame | None, notes: list[str]
 ) -> Estimator:
     """The estimator with the columns, container and column types that what is inside it wants."""
-    names = _feature_names(inner)
+    names = library_of(inner).column_names(inner)
     like = None if background is None else mold(schema.table(background))
-    booster, library = (inner, "") if stages.transforms else (stages.final, stages.library)
+    bare = not stages.transforms
     if names is not None:
-        if _is_lightgbm(stages):
-            names = tuple(_spaced(name, schema) for name in names)
+        names = _own_names(names, stages, schema)
         if absent := [name for name in names if name not in schema.names]:
             raise ModelError(
                 f"{stages.title} wants the column '{absent[0]}', which the schema does not have.",
@@ -260,7 +216,7 @@ def _original(
             )
         if unused := [name for name in schema.names if name not in names]:
             notes.append(f"the model does not look at {', '.join(unused)}.")
-        dtypes, strict = training_types(booster, library, schema, names, background)
+        dtypes, strict = training_types(inner, stages.final, bare, schema, names, background)
         return Estimator(estimator, schema, names, False, dtypes, like, strict)
     count = getattr(inner, "n_features_in_", None)
     if count is not None and count != len(schema):
@@ -269,9 +225,13 @@ def _original(
             hint="fit it on a DataFrame, so that columns are matched by name.",
         )
     as_array = Estimator(estimator, schema, schema.names, True, {}, like)
-    dtypes, strict = training_types(booster, library, schema, schema.names, background)
+    dtypes, strict = training_types(inner, stages.final, bare, schema, schema.names, background)
     as_table = Estimator(estimator, schema, schema.names, False, dtypes, like, strict)
-    row = schema.table(background).iloc[:1] if background is not None and len(background) else _base_row(schema)
+    row = (
+        schema.table(background).iloc[:1]
+        if background is not None and len(background)
+        else schema.decode(base_row(schema))
+    )
     for original in (as_array, as_table) if count is not None else (as_table, as_array):
         try:
             original.ask("predict", row)
@@ -283,36 +243,12 @@ def _original(
     return as_array if count is not None else as_table
 
 
-def _base_row(schema: Schema) -> pd.DataFrame:
-    import torch
-
-    return schema.decode(torch.tensor([[v for f in schema.features for v in positions(f)[0]]], dtype=torch.float64))
-
-
-def _feature_names(estimator: Any) -> tuple[str, ...] | None:
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None and type(estimator).__module__.startswith("catboost"):
-        names = getattr(estimator, "feature_names_", None)
-        if names is not None and all(str(name).isdigit() for name in names):
-            return None
-    return None if names is None else tuple(str(name) for name in names)
-
-
-def _is_lightgbm(stages: Stages) -> bool:
-    """Whether column names come from LightGBM, itself or inside a CalibratedClassifierCV and the like."""
-    held = getattr(stages.final, "estimator", None)
-    return not stages.transforms and "lightgbm" in (stages.library, unstack(held).library)
-
-
-def _spaced(name: str, schema: Schema) -> str:
-    """The schema's name of a column for which LightGBM, which writes underscores for spaces, has another."""
-    candidates = [own for own in schema.names if own.replace(" ", "_") == name]
-    if len(candidates) > 1:
-        raise ModelError(
-            f"LightGBM's column '{name}' could be {' or '.join(map(repr, candidates))}.",
-            hint="rename one of them, and fit again: LightGBM writes underscores for spaces.",
-        )
-    return candidates[0] if candidates else name
+def _own_names(names: tuple[str, ...], stages: Stages, schema: Schema) -> tuple[str, ...]:
+    """The schema's names of columns; libraries that write names otherwise may sit in a CalibratedClassifierCV."""
+    held = unstack(getattr(stages.final, "estimator", None))
+    for library in {} if stages.transforms else dict.fromkeys((stages.library, held.library)):
+        names = tuple(library.own_name(name, schema) for name in names)
+    return names
 
 
 def _labels_only(judge: EstimatorJudge) -> bool:

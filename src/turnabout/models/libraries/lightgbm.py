@@ -1,19 +1,24 @@
-"""Read LightGBM, which compares doubles but takes what is very near zero for zero."""
+"""LightGBM, which compares doubles but takes what is very near zero for zero, and writes underscores for spaces."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
-from turnabout.models.parsers.grower import Grower
-from turnabout.models.parsers.raw import Link, NotCompilable, RawForest, SetSplit
+from turnabout.errors import ModelError
+from turnabout.models.libraries.base import Library, Readers, Types
+from turnabout.models.libraries.raw_forest import Grower, Link, NotCompilable, RawForest, SetSplit
+from turnabout.schema import Schema
 
 _ZERO = float(np.float32(1e-35))  # LightGBM takes anything this near zero for zero
 _BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))
+MOST_LISTS = 12  # of categories that are matched with columns by their content
 _IDENTITY = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")
 
 
@@ -112,3 +117,62 @@ def grow_zero_as_missing(grower: Grower, input: int, cut: float, left: int, righ
 def _categories(model: Any) -> list[int]:
     """Inputs trained as categories, in column order: those whose recorded values are a list."""
     return [i for i, name in enumerate(model["feature_names"]) if model["feature_infos"].get(name, {}).get("values")]
+
+
+def split_as_categories(booster: Any) -> list[int]:
+    """Inputs that LightGBM splits as categories, read from its text: a name may break its JSON."""
+    text = booster.model_to_string(num_iteration=1)
+    listed = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.MULTILINE)
+    if listed:
+        return sorted(int(i) for i in listed[1].split(","))
+    infos = re.search(r"^feature_infos=(.*)$", text, re.MULTILINE)
+    return [i for i, info in enumerate(infos[1].split() if infos else []) if info[0] not in "[n"]
+
+
+def _match(lists: Sequence[Any], schema: Schema, names: tuple[str, ...], told: list[str]) -> list[str]:
+    """The columns to which the lists belong, in the order of columns, by the levels that they share."""
+    shares = [[name for name in names if set(getattr(schema[name], "levels", ())) & set(levels)] for levels in lists]
+    leveled = [name for name in names if any(name in own for own in shares)]
+    if len(lists) <= MOST_LISTS and len(leveled) <= 2 * MOST_LISTS:
+        fitting = [
+            list(chosen)
+            for chosen in combinations(leveled, len(lists))
+            if set(told) <= set(chosen) and all(name in own for name, own in zip(chosen, shares, strict=True))
+        ]
+        if len(fitting) == 1:
+            return fitting[0]
+    raise ModelError(
+        f"LightGBM was trained on {len(lists)} columns of categories, and does not say which they are.",
+        hint="pass background= with the column types of the training table.",
+    )
+
+
+class LightGBM(Library):
+    """Its estimators in the manner of scikit-learn."""
+
+    name = "lightgbm"
+    log_odds = frozenset({"LGBMClassifier"})
+    bare: ClassVar[Mapping[str, str]] = {"Booster": "LGBMClassifier"}
+    trees: ClassVar[Readers] = {"LGBMClassifier": read_lightgbm, "LGBMRegressor": read_lightgbm}
+
+    def own_name(self, name: str, schema: Schema) -> str:
+        candidates = [own for own in schema.names if own.replace(" ", "_") == name]
+        if len(candidates) > 1:
+            raise ModelError(
+                f"LightGBM's column '{name}' could be {' or '.join(map(repr, candidates))}.",
+                hint="rename one of them, and fit again: LightGBM writes underscores for spaces.",
+            )
+        return candidates[0] if candidates else name
+
+    def categories(
+        self, final: Any, schema: Schema, names: tuple[str, ...], background: pd.DataFrame | None, given: Types
+    ) -> Types:
+        """LightGBM keeps a list of categories for each categorical column, and not for which."""
+        booster = final.booster_
+        lists = booster.pandas_categorical or []
+        if not lists:
+            return {}
+        told = [names[i] for i in split_as_categories(booster) if i < len(names)]
+        if len(told) != len(lists):  # ordered categoricals are kept too, but not as categories
+            told = _match(lists, schema, names, told) if len(given) != len(lists) else [n for n in names if n in given]
+        return {name: pd.CategoricalDtype(levels) for name, levels in zip(told, lists, strict=True)}
