@@ -47,7 +47,7 @@ TRAINING = table([30, 42, 50, 60], 0)
 LABELS = np.array([False, True, True, True])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def case():
     model = ta.models.wrap(FirstYes().fit(TRAINING, LABELS), SCHEMA, threshold=0.5)
     problem = ta.Problem(SCHEMA, model, rules=[Box({"income": 20})])
