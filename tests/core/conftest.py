@@ -23,7 +23,7 @@ class Corners(ta.Method):
         return ta.Proposal(lo.unsqueeze(1) + share * (hi - lo).unsqueeze(1))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def schema():
     return ta.Schema(
         (
@@ -56,6 +56,6 @@ def bank(table):
     return 1 / (1 + np.exp(-score.to_numpy(dtype=float)))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def problem(schema):
     return ta.Problem(schema, ta.models.wrap(bank, schema))
