@@ -35,8 +35,8 @@ def schema():
     )
 
 
-@pytest.fixture
-def people():
+def crowd():
+    """Sixty people."""
     rng = np.random.default_rng(1)
     n = 60
     return pd.DataFrame(
@@ -48,6 +48,11 @@ def people():
         },
         index=[f"p{i}" for i in range(n)],
     )
+
+
+@pytest.fixture
+def people():
+    return crowd()
 
 
 def bank(table):
