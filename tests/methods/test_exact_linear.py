@@ -150,8 +150,10 @@ def compare(problem, people, method=None, tolerance=1e-8):
         answer = (method or ExactLinear()).fit(problem).find(people)
     found = impossible = 0
     for person in people.index:
+        if answer.status[person] == Status.ACCEPTED:
+            continue
         best = brute_force(problem, people.loc[[person]])
-        if best is None or answer.status[person] == Status.ACCEPTED:
+        if best is None:
             continue
         if best == np.inf:
             assert answer.status[person] == Status.IMPOSSIBLE, f"person {person} has no plan"
@@ -186,7 +188,7 @@ def known(cost, schema_names):
 @pytest.mark.parametrize("name", COSTS)
 def test_reaches_every_optimum_of_tiny_grids(name, bent):
     found = impossible = 0
-    for seed in range(12):
+    for seed in range(8):
         schema = random_case(seed, costs.L1())[0].schema
         problem, people = random_case(seed, known(COSTS[name], schema.names), bent=bent)
         more = compare(problem, people)
