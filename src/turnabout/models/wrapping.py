@@ -61,7 +61,7 @@ def wrap(
         return model
     if not isinstance(schema, Schema):
         raise ModelError(
-            f"the second argument of wrap is a Schema, not {type(schema).__name__}.",
+            f"the second argument of wrap is a Schema, not {shown(schema)}.",
             hint="Schema.infer(table) drafts one: wrap(model, schema).",
         )
     if isinstance(getattr(model, "schema", None), Schema) and is_estimator(model):  # one of turnabout.train
