@@ -151,7 +151,7 @@ BAD = {
     "target_range: a number": (lambda: find(target_range=3), "target_range=3"),
     "schema: a mapping": (lambda: ta.find(bank, PEOPLE, schema={"a": 1}), "a Schema, not dict"),
     "schema: a path": (lambda: ta.find(bank, PEOPLE, schema="schema.yaml"), "a Schema, not str"),
-    "schema: a class": (lambda: ta.find(bank, PEOPLE, schema=ta.Schema), "a Schema, not <class"),
+    "schema: a class": (lambda: ta.find(bank, PEOPLE, schema=ta.Schema), "a Schema, not the class"),
     "model: None": (lambda: ta.find(None, PEOPLE, schema=SCHEMA), "NoneType is not a model"),
     "model: a text": (lambda: ta.find("model.joblib", PEOPLE, schema=SCHEMA), "str is not a model"),
     "model: of another schema": (lambda: ta.find(MODEL, PEOPLE, schema=OTHER), "another schema"),

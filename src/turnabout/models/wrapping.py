@@ -60,8 +60,9 @@ def wrap(
         _check_rewrap(model, schema, given | {"output": output, "unseen_levels": unseen_levels})
         return model
     if not isinstance(schema, Schema):
+        what = f"the class {schema.__name__}" if isinstance(schema, type) else type(schema).__name__
         raise ModelError(
-            f"the second argument of wrap is a Schema, not {shown(schema)}.",
+            f"the second argument of wrap is a Schema, not {what}.",
             hint="Schema.infer(table) drafts one: wrap(model, schema).",
         )
     if isinstance(getattr(model, "schema", None), Schema) and is_estimator(model):  # one of turnabout.train
