@@ -561,3 +561,24 @@ def test_options_are_accepted_with_the_gaps_that_encoders_do_not_know(encoder, k
         assert not (accepted & ~own).any()
     as_trained = options.astype({"c": object}).fillna(np.nan)
     assert (asked_by == "function" and not known) or model.predict(as_trained).all()
+
+
+def test_codes_trained_as_objects_beside_whole_numbers_of_arrow(tmp_path):
+    """Parquet brings codes back as numbers: they alone become objects again, not the numbers of Arrow beside them."""
+    table = pd.DataFrame(
+        {
+            "rooms": pd.array([1, 5, pd.NA, 1, 5, 1] * 5, dtype="int64[pyarrow]"),
+            "code": pd.array([0, 3, 4, 5, 3, 0] * 5, dtype=object),
+        }
+    )
+    yes = (table.code.astype(int) < 4).to_numpy()
+    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["rooms", "code"]))
+    model = make_pipeline(encoder, LogisticRegression()).fit(table, yes)
+    table.to_parquet(tmp_path / "background.parquet")
+    background = pd.read_parquet(tmp_path / "background.parquet")
+    schema = ta.Schema([ta.Ordinal("rooms", (1, 5), missing=True), ta.Ordinal("code", (0, 3, 4, 5))])
+    answer = ta.find(model, background.iloc[:6], schema=schema, background=background, target=True)
+    assert (
+        answer.counts()["FOUND"] == 2
+        and model.predict(answer.options[["rooms", "code"]].astype({"code": object})).all()
+    )

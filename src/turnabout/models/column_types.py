@@ -167,7 +167,8 @@ class PlainTypes:
         return frame.astype(dict.fromkeys(names, "boolean")) if names else frame
 
     def _levels_as_objects(self, frame: pd.DataFrame) -> pd.DataFrame:
-        names = [name for name in frame.columns if name in self._levels and frame[name].dtype.kind in "biuf"]
+        plain = [name for name in self._levels.intersection(frame.columns) if isinstance(frame[name].dtype, np.dtype)]
+        names = [name for name in plain if frame[name].dtype.kind in "biuf"]
         return frame.astype(dict.fromkeys(names, object)) if names else frame
 
     def _missing_as_none(self, frame: pd.DataFrame) -> pd.DataFrame:
