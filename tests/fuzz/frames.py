@@ -65,7 +65,7 @@ def array(column: Column, cells: Sequence[Cell]) -> Any:
     """Cells as an array of the column's type."""
     dtype = column.dtype
     if dtype in NUMPY:
-        return np.array([np.nan if cell is None else cell for cell in cells], dtype=dtype)
+        return np.array([np.nan if cell is None else cell for cell in cells], dtype=_wide_enough(dtype, cells))
     if dtype == "object":
         out = np.empty(len(cells), dtype=object)
         out[:] = [MARKS[column.mark] if cell is None else plain(column, cell) for cell in cells]
@@ -81,6 +81,14 @@ def array(column: Column, cells: Sequence[Cell]) -> Any:
     if dtype == "date":
         return pd.array(pd.to_datetime(list(cells)))
     return pd.array([pd.NA if cell is None else plain(column, cell) for cell in cells], dtype=dtype)
+
+
+def _wide_enough(dtype: str, cells: Sequence[Cell]) -> str:
+    """The type, or a wider one for whole numbers that it cannot hold: a consequence may leave every bound."""
+    if not np.issubdtype(dtype, np.integer):
+        return dtype
+    known = np.iinfo(dtype)
+    return dtype if all(known.min <= cell <= known.max for cell in cells) else "int64"  # type: ignore[operator]
 
 
 def plain(column: Column, cell: Cell) -> Cell:

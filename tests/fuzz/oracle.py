@@ -290,7 +290,7 @@ def _judge_search(
         if question.acts:
             candidates = [row for row in candidates if sum(not same(a, b) for a, b in zip(own, row)) <= question.steps]
         good = accepted_rows(world, candidates, landing_chance(world, question, own))
-        good = [row for row in good if _accepted_as_given(world, question, place, row)]
+        good = [row for row in good if _accepted_as_given(world, question, place, row, own)]
         if said == "IMPOSSIBLE":
             seen.proofs += 1
             if good:
@@ -306,8 +306,8 @@ def _judge_search(
                 )
 
 
-def _accepted_as_given(world: World, question: Question, place: int, row: list[Cell]) -> bool:
-    """Whether a row is accepted in the types of the table that was given, where these are not those of training."""
+def _accepted_as_given(world: World, question: Question, place: int, row: list[Cell], own: list[Cell]) -> bool:
+    """Whether a row is accepted, and lands, in the types of the table that was given, unlike those of training."""
     if question.file:
         kept = _answered(lambda: world.decider.ask(build(as_kept(world, question).columns, [row])))
         return isinstance(kept, Exception) or bool(kept.yes[0])
@@ -315,8 +315,11 @@ def _accepted_as_given(world: World, question: Question, place: int, row: list[C
         return True
     people = [*question.people[:place], row, *question.people[place + 1 :]]
     given = as_given(build(world.columns, people), world.columns, question.types)
-    verdict = _answered(lambda: world.decider.ask(given.iloc[[place]]))
-    return isinstance(verdict, Exception) or bool(verdict.yes[0])
+    verdict, chance = _answered(lambda: world.decider.ask(given.iloc[[place]])), landing_chance(world, question, own)
+    if isinstance(verdict, Exception):
+        return True
+    lands = chance is None or verdict.chance is None or float(verdict.chance[0]) > chance + world.decider.noise
+    return bool(verdict.yes[0]) and lands
 
 
 def _claim(question: Question, answer: Any, person: Any) -> float:
