@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hand import SCHEMA, table
 
+from hand import SCHEMA, table
 from turnabout.audit.risk.accepting import Decay, LogisticInCost, WithinCost, accepting
 from turnabout.audit.risk.compliance import Causes, complying
 from turnabout.audit.risk.excess import break_even, excess_risk

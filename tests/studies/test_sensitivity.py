@@ -7,11 +7,11 @@ import math
 
 import pytest
 import torch
-from hand import SCHEMA as HAND
-from hand import Raise, linear, table
 from test_sensitivity_reach import forest, points
 
 import turnabout as ta
+from hand import SCHEMA as HAND
+from hand import Raise, linear, table
 from turnabout.errors import AuditError, ProblemError
 from turnabout.studies.attribution_maps.asking import Sticky, counterfactual_map
 from turnabout.studies.attribution_maps.attainable import attainable

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hand import linear
 
 import turnabout as ta
+from hand import linear
 from turnabout.studies.attribution_maps.asking import asking
 from turnabout.studies.attribution_maps.attainable import attainable
 from turnabout.studies.attribution_maps.moves import Anywhere, OneFeature

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hand import linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.compose import make_column_transformer
@@ -16,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import turnabout as ta
+from hand import linear
 from turnabout.studies.strategic.effective import Halfspaces, effective_classifier, invariance_check, partner
 from turnabout.studies.strategic.search import in_ball, into_ball
 from turnabout.studies.strategic.trees import NearestCell

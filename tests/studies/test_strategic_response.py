@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hand import linear
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -14,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm as normal
 
 import turnabout as ta
+from hand import linear
 from turnabout.audit.estimate import Estimate
 from turnabout.intervals import wilson
 from turnabout.studies.gaussian.gaussians import Gaussians

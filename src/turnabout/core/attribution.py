@@ -13,7 +13,8 @@ from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.core.validation import check_document
 from turnabout.documents import read_json, reads, shown, write_json
 from turnabout.errors import TurnaboutError
-from turnabout.typing import Json, is_whole
+from turnabout.parameters import Whole, checked
+from turnabout.typing import Json
 
 VERSION = 1
 
@@ -135,10 +136,9 @@ class Attribution:
         order = np.argsort(-table["value"].abs().to_numpy(), kind="stable")
         return table.iloc[order].rename_axis("feature")
 
+    @checked(TurnaboutError, k=Whole(1))
     def top(self, k: int = 4) -> pd.DataFrame:
         """The k features of largest size for each person, first to last: index person, columns 1 to k."""
-        if not is_whole(k, 1):
-            raise TurnaboutError(f"k={k!r} is no number of features.", hint="ask for 1 or more.")
         order = np.argsort(-self.values.abs().to_numpy(), axis=1, kind="stable")[:, :k]
         names = np.asarray(self.names, dtype=object)[order]
         return pd.DataFrame(names, index=self.values.index, columns=range(1, names.shape[1] + 1))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 
-from turnabout.core import Method, Problem, Proposal
+from turnabout.core import Method, Proposal
 from turnabout.core.polish import polish
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
+from turnabout.parameters import Finite, Positive, Whole, checked
 from turnabout.typing import Tensor
 
 DESCENT = 0.75  # share of the time left for a round; the rest is for walking back
@@ -23,6 +22,18 @@ REFUSED = 1e6  # a refused point weighs more than anything else in (1)
 FEWER = 0.1  # both weights are multiplied by this for people whose points were not all accepted
 
 
+@checked(
+    MethodError,
+    lam1=Finite(least=0),
+    lam2=Finite(least=0),
+    kappa=Finite(least=0),
+    lr=Positive(),
+    steps=Whole(1),
+    rounds=Whole(1),
+    spread=Finite(least=0),
+    patience=Whole(1),
+    least=Whole(1),
+)
 class Dice(Method):
     r"""A set of k different accepted points, found together.
 
@@ -97,16 +108,6 @@ class Dice(Method):
     @classmethod
     def small(cls) -> Self:
         return cls(steps=40, rounds=2)
-
-    def _fit(self, problem: Problem) -> None:
-        for name in ("steps", "rounds", "patience", "least"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise MethodError(f"Dice has {name}={value!r}.", hint="use a whole number from 1 up.")
-        for name in ("lam1", "lam2", "kappa", "lr", "spread"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and 0 <= value < math.inf) or (name == "lr" and value == 0):
-                raise MethodError(f"Dice has {name}={value!r}.", hint="use a finite number that is not negative.")
 
     # -- search -----------------------------------------------------------------------------------------------
 

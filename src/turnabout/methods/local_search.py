@@ -7,11 +7,13 @@ from typing import Self
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.errors import MethodError
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.enumeration import Choices
 from turnabout.methods.incumbent import SAME, Best
 from turnabout.methods.moves import Moves, Reach
 from turnabout.methods.starts import accepted_rows, nearest, scattered
+from turnabout.parameters import Whole, checked
 from turnabout.typing import Tensor
 
 BLOCK = 1 << 15  # rows between two looks at the clock
@@ -19,6 +21,7 @@ COUNTED = 1 << 18  # rows of a complete count held at a time
 FAR = 1e12  # stands for an infinite margin
 
 
+@checked(MethodError, rounds=Whole(0), plans=Whole(1), kicks=Whole(0), samples=Whole(0), exhaustive=Whole(0))
 class LocalSearch(Method):
     r"""The cheapest accepted row that can be found by asking alone; for any model.
 

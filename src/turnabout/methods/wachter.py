@@ -8,12 +8,23 @@ import torch
 
 from turnabout.core import Method, Proposal
 from turnabout.core.verify import clearance
+from turnabout.errors import MethodError
 from turnabout.methods.bracket import Bracket
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
+from turnabout.parameters import Finite, Positive, Whole, checked
 from turnabout.typing import Tensor
 
 
+@checked(
+    MethodError,
+    lam=Finite(least=0),
+    kappa=Finite(least=0),
+    lr=Positive(),
+    steps=Whole(1),
+    rounds=Whole(1),
+    patience=Whole(1),
+)
 class Wachter(Method):
     r"""Nearest accepted point by gradient descent, everyone at once.
 
