@@ -150,3 +150,25 @@ def test_an_error_may_be_two(second):
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error) and str(again) == str(error) and type(error).__name__ == "SchemaError"
     assert also(TrainingError, second) is also(TrainingError, second)
+
+
+def test_unknown_names_are_key_errors_and_wrong_kinds_type_errors(problem):
+    people = pd.DataFrame({"income": [1.0, 8.0]})
+    answer = ta.methods.LocalSearch().fit(problem).find(people)
+    for name, call in (("typo", lambda: problem.schema["typo"]), ("nobody", lambda: answer.of("nobody"))):
+        with pytest.raises(KeyError, match=name) as error:
+            call()
+        assert isinstance(error.value, TurnaboutError) and "Hint:" in str(error.value)
+    with pytest.raises(KeyError, match="no plan as option 0"):
+        answer.steps_of(0)
+    for call in (
+        lambda: ta.methods.LocalSearch().fit("problem"),
+        lambda: ta.Problem(problem.schema, "model"),
+        lambda: ta.Problem("schema", problem.model),
+        lambda: ta.Problem(problem.schema, problem.model, rules=["at most 3"]),
+        lambda: ta.methods.LocalSearch().fit(problem).find(people, options="many"),
+        lambda: ta.metrics.measure(problem, answer),
+    ):
+        with pytest.raises(TypeError, match="Hint:") as error:
+            call()
+        assert isinstance(error.value, TurnaboutError)

@@ -13,6 +13,7 @@ from turnabout.audit.rates import Rate, members
 from turnabout.core import Recourse, Status
 from turnabout.errors import TurnaboutError
 from turnabout.intervals import wilson
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 NEAR = 0.005  # precisions that count as equally near
@@ -68,6 +69,8 @@ class Disparity:
     against: Hashable | None
     everyone: Difference
     refused: Difference
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         other = "everyone else" if self.against is None else self.against

@@ -18,6 +18,7 @@ from turnabout.audit.reach import check_whole, limits, movable, regions
 from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
 from turnabout.errors import ProblemError
+from turnabout.markup import report_html
 from turnabout.schema import as_frame
 from turnabout.typing import Json, Tensor
 
@@ -50,6 +51,8 @@ class Existence:
     people: pd.DataFrame
     best: pd.DataFrame
     seconds: float
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         how = "exact" if self.exact else f"lower bounds: {int((~self.people['settled']).sum())} people are not settled"

@@ -19,6 +19,7 @@ from turnabout.audit.rates import Rate
 from turnabout.audit.reach import Wobble, check_whole, wobble
 from turnabout.core import Problem, Recourse
 from turnabout.errors import ProblemError
+from turnabout.markup import report_html
 from turnabout.models import Differentiable, Linear
 from turnabout.schema import as_frame
 from turnabout.typing import Json, Tensor, is_number
@@ -114,6 +115,8 @@ class Turns:
         none_found = (self.size > size).to_numpy(dtype=bool)
         known = Rate.among(none_found & self.settled.to_numpy(dtype=bool))
         return replace(Rate.among(none_found), low=known.low)
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         rates = "; ".join(f"up to {size:g}: {self.survives(size)}" for size in SIZES)
@@ -212,6 +215,8 @@ class Natural:
     typical: Rate
     worst: Rate
     size: float | None
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         moved = "" if self.size is None else f" (moves of {self.size:.3g} deviations)"

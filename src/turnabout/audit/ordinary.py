@@ -12,6 +12,7 @@ import pandas as pd
 from turnabout.audit.rates import Rate
 from turnabout.audit.reach import check_whole
 from turnabout.errors import ProblemError
+from turnabout.markup import report_html
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Json
 
@@ -37,6 +38,8 @@ class TwoSample:
     def told_apart(self) -> bool:
         """Whether some interval lies above one half; of several classifiers one may by chance."""
         return any(rate.value is not None and rate.low > 0.5 for rate in self.accuracy.values())
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if not self.tested_on:

@@ -13,6 +13,7 @@ import pandas as pd
 from turnabout.core import Recourse, Status
 from turnabout.errors import TurnaboutError
 from turnabout.intervals import clopper_pearson
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 
@@ -63,6 +64,8 @@ class Rate:
             )
         return cls.of(float(shares.sum()), len(values), confidence)
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         if self.value is None:
             return "unknown (nobody to count)"
@@ -87,6 +90,8 @@ class RecourseRates:
     refused: Rate
     everyone: Rate
     by_group: dict[Hashable, RecourseRates] = field(default_factory=dict)
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         lines = [f"recourse among the refused: {self.refused}", f"accepted or with recourse:  {self.everyone}"]

@@ -12,7 +12,8 @@ import pandas as pd
 from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.core.validation import check_document
 from turnabout.documents import read_json, reads, shown, write_json
-from turnabout.errors import TurnaboutError
+from turnabout.errors import TurnaboutError, also
+from turnabout.markup import block
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Json
 
@@ -106,6 +107,9 @@ class Attribution:
         how = "exact" if self.exact else f"{self.asked} rows asked"
         return f"Attribution({len(self)} x {self.values.shape[1]} {self.kind}s of {self.score}; {how}; {self.made_by})"
 
+    def _repr_html_(self) -> str:
+        return block(repr(self), self.values)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Attribution) and self.to_dict() == other.to_dict()
 
@@ -127,7 +131,7 @@ class Attribution:
     def of(self, person: Any) -> pd.DataFrame:
         """One person's features: value, and error where there is one; the largest in size first."""
         if person not in self.values.index:
-            raise TurnaboutError(
+            raise also(TurnaboutError, KeyError)(
                 f"there is no person {person!r} in this attribution.", hint="use a label of attribution.values.index."
             )
         table = pd.DataFrame({"value": self.values.loc[person]})

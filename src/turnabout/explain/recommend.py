@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from turnabout.errors import ExplainError
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 Goal = Literal["debug", "rank", "recourse", "audit"]
@@ -44,6 +45,8 @@ class Recommendation:
     def names(self) -> tuple[str, ...]:
         """The names of the methods."""
         return tuple(advice.name for advice in self.methods)
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         lines = [f"for the goal '{self.goal}':"]

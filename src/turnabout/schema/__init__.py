@@ -27,3 +27,7 @@ __all__ = [
     "read_tables",
     "spreadsheet_csv",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -15,7 +15,8 @@ import pandas as pd
 import torch
 
 from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
-from turnabout.errors import SchemaError
+from turnabout.errors import SchemaError, also
+from turnabout.markup import block
 from turnabout.schema.features import Feature, Number
 from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.passthrough import Passthrough
@@ -112,7 +113,9 @@ class Schema:
         for feature in self.features:
             if feature.name == name:
                 return feature
-        raise SchemaError(f"the schema has no feature '{name}'.", hint=f"its features are {', '.join(self.names)}.")
+        raise also(SchemaError, KeyError)(
+            f"the schema has no feature '{name}'.", hint=f"its features are {', '.join(self.names)}."
+        )
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.features, self.notes, self.derived  # leave the cached tensors behind
@@ -379,6 +382,9 @@ class Schema:
             units=_by_name("units", units),
             labels=_by_name("labels", labels),
         )
+
+    def _repr_html_(self) -> str:
+        return block(f"Schema of {len(self)} features", self.summary())
 
     def summary(self) -> pd.DataFrame:
         """One line per feature, for a person to review."""

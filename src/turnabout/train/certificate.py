@@ -11,6 +11,7 @@ import numpy as np
 
 from turnabout.errors import TrainingError
 from turnabout.intervals import binomial_cdf
+from turnabout.markup import report_html
 from turnabout.train.document import Document
 from turnabout.train.evidence import plain, read_reached, split_groups
 from turnabout.train.thresholds import HAIR, check_scores, cut, just_below, no_ties, pac_rank, smallest
@@ -153,6 +154,8 @@ class Certificate(Document):
 
     # -- words ------------------------------------------------------------------------------------------------
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         confidence, share = all_but(self.alpha), all_but(self.epsilon)
         failure = f"{upward(100 * self.failure)} %"
@@ -237,6 +240,8 @@ class Shortfall(Document):
 
     def __bool__(self) -> bool:
         return False
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if self.k is None:

@@ -17,6 +17,7 @@ from turnabout.audit.fairness.outcomes import MEASURES, SHARES, SLIPS, Measure, 
 from turnabout.audit.rates import Rate
 from turnabout.audit.reach import check_whole
 from turnabout.core import Problem, Recourse
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 DOMINANCE = {
@@ -136,6 +137,8 @@ class Fairness:
         """The differences that survive Holm's correction, by group and measure."""
         pairs = ((group, measure) for group in self.groups for measure in group.against)
         return tuple((group, measure) for group, measure in pairs if group.against[measure].survives)
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         lines = [str(self.everyone), *(str(group) for group in self.groups)]

@@ -18,6 +18,7 @@ from turnabout.audit.rates import Rate
 from turnabout.audit.reach import check_whole
 from turnabout.core import Problem, Recourse
 from turnabout.errors import AuditError
+from turnabout.markup import report_html
 from turnabout.schema import as_frame
 from turnabout.typing import Json
 
@@ -72,6 +73,8 @@ class Subgroup:
         for condition in self.conditions:
             out &= condition.holds(frame)
         return out
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if not self.conditions:

@@ -16,6 +16,7 @@ from turnabout.audit.promises.retrain import Retrained
 from turnabout.audit.rates import Rate, members
 from turnabout.core import Problem, Recourse
 from turnabout.errors import AuditError
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 
@@ -63,6 +64,8 @@ class Lasting:
 
     threats: tuple[Survival, ...]
     options: int
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if not self.options:

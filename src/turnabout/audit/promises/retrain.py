@@ -20,6 +20,7 @@ from turnabout.audit.rates import Rate, members
 from turnabout.audit.reach import check_whole
 from turnabout.core import Problem, Recourse
 from turnabout.errors import AuditError
+from turnabout.markup import report_html
 from turnabout.models import Model, wrap
 from turnabout.typing import Json, Progress
 
@@ -70,6 +71,8 @@ class Retrained:
     confidence: float
     seconds: float
     fingerprint: str
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         every = "all there are" if self.complete else f"over models {self.over_models}"

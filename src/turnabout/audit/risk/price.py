@@ -11,6 +11,7 @@ from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.core import Recourse, Status
 from turnabout.errors import AuditError
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 
@@ -36,6 +37,8 @@ class LandingPrice:
         if self.plain.value is None or self.landed.value is None or self.plain.value <= 0:
             return None
         return self.landed.value / self.plain.value
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         times = "" if self.ratio is None else f" ({self.ratio:.3g} times)"

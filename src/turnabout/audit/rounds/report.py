@@ -8,6 +8,7 @@ import pandas as pd
 
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 
@@ -117,6 +118,8 @@ class Rounds:
             "eta": self.eta,
             "capacity": self.capacity,
         }
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         limit = "" if self.capacity is None else f", at most {self.capacity} approved"

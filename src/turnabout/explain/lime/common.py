@@ -33,6 +33,7 @@ from turnabout.explain.engine import Affine, Design, Family, Fit, LocalApproxima
 from turnabout.explain.lime.masks import CosineKernel, EveryMask, Law, RandomMasks
 from turnabout.explain.score import Score
 from turnabout.explain.slopes.noise import check_positive, check_seed
+from turnabout.markup import report_html
 from turnabout.typing import Json, Tensor, is_number, is_whole
 
 FORWARD = 6  # up to so many features are chosen one after the other, more by size
@@ -280,6 +281,8 @@ class Stability:
     least: float
     k: int
     reseeds: int
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         return f"top-{self.k} Jaccard {self.mean:.2f} over {self.reseeds} seeds (least {self.least:.2f})"

@@ -13,6 +13,7 @@ from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.responsiveness import responsiveness
 from turnabout.explain.records import known, plain_records
 from turnabout.intervals import clopper_pearson
+from turnabout.markup import report_html
 from turnabout.schema import Category, Number, Schema
 from turnabout.typing import Json, is_whole
 
@@ -107,6 +108,8 @@ class Reasons:
         feature = self.schema[name]
         unit = f" {feature.unit}" if isinstance(feature, Number) and feature.unit else ""
         return f"{value:.12g}{unit}" if isinstance(value, (float, np.floating)) else f"{value}{unit}"
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         n = len(self.people)

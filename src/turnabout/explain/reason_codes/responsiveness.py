@@ -22,6 +22,7 @@ from turnabout.explain.reason_codes.reach_one import (
     try_values,
 )
 from turnabout.explain.records import plain_records
+from turnabout.markup import report_html
 from turnabout.schema import as_frame
 from turnabout.typing import Json, Tensor, is_whole
 
@@ -75,6 +76,8 @@ class Responsiveness:
         mine = self.table[self.table.index.get_level_values("person") == person].droplevel("person")
         order = np.argsort(-mine["share"].fillna(-1.0).to_numpy(dtype=float), kind="stable")
         return mine.iloc[order]
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if not self.refused:

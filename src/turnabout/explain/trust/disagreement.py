@@ -12,6 +12,7 @@ import pandas as pd
 from turnabout.core import Attribution
 from turnabout.errors import ExplainError
 from turnabout.explain.records import known, plain_records
+from turnabout.markup import report_html
 from turnabout.typing import Json, is_whole
 
 METRICS = (
@@ -53,6 +54,8 @@ class Disagreement:
     def to_dict(self) -> Json:
         """Plain values for JSON: the means and the notes."""
         return {"k": self.k, "means": plain_records(self.means.reset_index()), "notes": list(self.notes)}
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         people = len(self.table.index.get_level_values("person").unique())

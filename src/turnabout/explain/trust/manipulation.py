@@ -13,6 +13,7 @@ from turnabout.errors import ExplainError
 from turnabout.explain.base import Explainer
 from turnabout.explain.records import known, plain_records
 from turnabout.explain.score import Function, Output, Score, as_points
+from turnabout.markup import report_html
 from turnabout.models import Model
 from turnabout.schema import Scalar, Schema
 from turnabout.typing import Json, Tensor, is_number, is_whole
@@ -53,6 +54,8 @@ class Manipulability:
         """The largest angle found, in degrees; None where every attribution is zero."""
         angles = self.table["angle"].dropna()
         return float(angles.max()) if len(angles) else None
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if self.worst is None:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from turnabout.core import Attribution
 from turnabout.errors import ExplainError
+from turnabout.markup import report_html
 from turnabout.typing import Json, Level, is_number, is_whole
 
 
@@ -32,6 +33,8 @@ class Pick:
     importance: pd.Series
     covered: tuple[str, ...]
     share: float | None
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if self.share is None:

@@ -16,6 +16,7 @@ from turnabout.explain.score import Function, Output, Score
 from turnabout.explain.slopes.noise import check_seed
 from turnabout.explain.trust.disagreement import correlation, mean_ranks
 from turnabout.intervals import mean_interval
+from turnabout.markup import report_html
 from turnabout.models import Model
 from turnabout.typing import Json, is_number, is_whole
 
@@ -58,6 +59,8 @@ class Randomisation:
         if self.size is None:
             return "UNDETERMINED"
         return "DIFFER" if high < self.alike else "ALIKE" if low > self.alike else "UNDETERMINED"
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         what = f"{self.made_by}, {self.models} randomised models, {self.people} people"
