@@ -176,16 +176,17 @@ class Choice(Constraint):
 
 
 class Instance(Constraint):
-    """An object of a class, such as `Instance(Problem)`."""
+    """An object of a class, such as `Instance(Problem)`; `called` says it in other words than the class's name."""
 
-    def __init__(self, kind: type, hint: str = ""):
+    def __init__(self, kind: type, called: str = "", hint: str = ""):
         self.kind = kind
+        self.called = called
         self.hint = hint
 
     @property
     def what(self) -> str:
         name = self.kind.__name__
-        return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
+        return self.called or f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
     def is_kind(self, value: object) -> bool:
         return isinstance(value, self.kind)

@@ -14,11 +14,12 @@ import torch
 from turnabout.audit.ceiling import never_accepted
 from turnabout.audit.choices import Choices
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import check_whole, limits, movable, regions
+from turnabout.audit.reach import limits, movable, regions
 from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
 from turnabout.errors import ProblemError
 from turnabout.markup import report_html
+from turnabout.parameters import Maybe, Whole, checked
 from turnabout.schema import as_frame
 from turnabout.typing import Json, Tensor
 
@@ -73,6 +74,7 @@ class Existence:
         return Rate.among((answer.status.loc[mine] == Status.FOUND).to_numpy(dtype=bool))
 
 
+@checked(ProblemError, points=Maybe(Whole(2, hint="use 33, or None.")))
 def existence(
     problem: Problem, people: Any, points: int | None = None, *, best: bool = False, device: str = "cpu"
 ) -> Existence:
@@ -262,7 +264,6 @@ def _check(problem: Problem, points: int | None, device: str) -> None:
         )
     if points is None:
         return
-    check_whole("points", points, 2, "use 33, or None.")
     if points ** max(1, len(moving)) > MOST_ROWS:
         raise ProblemError(
             f"points={points} of {len(moving)} features are more than {MOST_ROWS:,} rows per person.",

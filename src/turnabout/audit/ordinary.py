@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import check_whole
 from turnabout.errors import ProblemError
 from turnabout.markup import report_html
+from turnabout.parameters import Whole, checked
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Json
 
@@ -53,6 +53,7 @@ class TwoSample:
         return {"accuracy": accuracy, "learned_on": self.learned_on, "tested_on": self.tested_on}
 
 
+@checked(ProblemError, seed=Whole(0))
 def classifier_two_sample(
     original_rows: Any,
     recourse_rows: Any,
@@ -83,7 +84,6 @@ def classifier_two_sample(
         raise ProblemError(
             f"{unknown[0]!r} is no kind of classifier.", hint=f"use some of {', '.join(get_args(Kind))}."
         )
-    check_whole("seed", seed, 0, "use 0.")
     rng = np.random.default_rng(seed)
     tables = [_by_person(original_rows), _by_person(recourse_rows)]
     everyone = tables[0].index.union(tables[1].index)

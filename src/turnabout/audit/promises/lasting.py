@@ -11,12 +11,13 @@ import pandas as pd
 
 from turnabout.audit.disparity import Difference
 from turnabout.audit.fairness.grouping import texts_of
-from turnabout.audit.fairness.outcomes import SLIPS, Noise, check_share, fingerprint, first_options, outcomes
+from turnabout.audit.fairness.outcomes import SLIPS, Noise, fingerprint, first_options, outcomes
 from turnabout.audit.promises.retrain import Retrained
 from turnabout.audit.rates import Rate, members
 from turnabout.core import Problem, Recourse
 from turnabout.errors import AuditError
 from turnabout.markup import report_html
+from turnabout.parameters import Share, checked
 from turnabout.typing import Json
 
 
@@ -88,6 +89,7 @@ class Lasting:
         return table.astype(dict.fromkeys(("value", "low", "high"), "Float64"))
 
 
+@checked(AuditError, confidence=Share(above=0, below=1))
 def lasting(
     problem: Problem,
     answer: Recourse,
@@ -110,7 +112,6 @@ def lasting(
     noise : slips in execution; None leaves them out.
     retrained : reports of `after_retraining` on this answer: bootstrap, leave-one-out, shifted or newer data.
     """
-    check_share("confidence", confidence)
     told = outcomes(problem, answer, noise, seed)
     inside = members(groups, answer.people.index)
     threats = []
