@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from turnabout.errors import ExplainError
 from turnabout.markup import report_html
+from turnabout.parameters import Choice, checked
 from turnabout.typing import Json
 
 Goal = Literal["debug", "rank", "recourse", "audit"]
@@ -146,6 +147,7 @@ ADVICE = {
 }
 
 
+@checked(ExplainError, goal=Choice(*get_args(Goal)))
 def recommend(goal: Goal, method: str | None = None) -> Recommendation:
     """What to use for a declared goal, and what not to present as an answer to it.
 
@@ -159,8 +161,6 @@ def recommend(goal: Goal, method: str | None = None) -> Recommendation:
         "audit" (can these explanations be trusted).
     method : one you intend to use, by its name; refused with an error where it cannot serve the goal.
     """
-    if not isinstance(goal, str) or goal not in get_args(Goal):
-        raise ExplainError(f"goal={goal!r} is not known.", hint=f"use one of {', '.join(get_args(Goal))}.")
     answer = ADVICE[goal]
     if method is None:
         return answer

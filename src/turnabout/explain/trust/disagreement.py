@@ -13,7 +13,8 @@ from turnabout.core import Attribution
 from turnabout.errors import ExplainError
 from turnabout.explain.records import known, plain_records
 from turnabout.markup import report_html
-from turnabout.typing import Json, is_whole
+from turnabout.parameters import Whole, checked
+from turnabout.typing import Json
 
 METRICS = (
     "feature_agreement",
@@ -73,6 +74,7 @@ class Disagreement:
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
 
+@checked(ExplainError, k=Whole(1))
 def disagreement(attributions: Mapping[str, Attribution], k: int = 4) -> Disagreement:
     r"""Agreement between attributions of the same people by several methods.
 
@@ -101,7 +103,7 @@ def disagreement(attributions: Mapping[str, Attribution], k: int = 4) -> Disagre
     """
     names, values, index, notes = _aligned(attributions)
     d = values.shape[2]
-    if not is_whole(k, 1) or k > d:
+    if k > d:
         raise ExplainError(f"k={k!r} is not a whole number from 1 to {d}.", hint=f"there are {d} features.")
     sizes, signs = np.abs(values), np.sign(values)
     order = np.argsort(-sizes, axis=2, kind="stable")

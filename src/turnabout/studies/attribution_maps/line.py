@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.errors import AuditError
+from turnabout.parameters import Choice, Positive, checked
 from turnabout.studies.attribution_maps.number_line import Curve, Interval, Line, without
-from turnabout.typing import Json, Moves, Tensor, is_number
+from turnabout.typing import Json, Moves, Tensor
 
 TIES = 32  # units in the last place within which a length of moves counts as equal to a width, or to half of it
 OFF_CENTRE = 0.382  # a start pair is not symmetric, or the first midpoint would fall on the zero of an odd map
@@ -93,6 +94,7 @@ class LineReport:
         return out | {"conflicts": [piece.to_dict() for piece in self.conflicts]}
 
 
+@checked(AuditError, delta=Positive(), moves=Choice("free", "up", "down", "fixed"))
 def one_dimension(
     f: Curve | Line,
     delta: float,
@@ -126,8 +128,6 @@ def one_dimension(
     ----------
     Fokkema, de Heide, van Erven (2023), Attribution-based explanations that provide recourse cannot be robust.
     """
-    check_delta(delta)
-    _check_moves(moves)
     line = _read(f, low, high, roots, cells)
     components: list[Component] = []
     conflicts: list[LineConflict] = []
@@ -149,6 +149,7 @@ def one_dimension(
     return LineReport(float(delta), not conflicts, tuple(components), tuple(conflicts), line.exact)
 
 
+@checked(AuditError, moves=Choice("free", "up", "down", "fixed"))
 def conflict_free_deltas(
     f: Curve | Line,
     low: float | None = None,
@@ -159,7 +160,6 @@ def conflict_free_deltas(
     cells: int = 4096,
 ) -> tuple[Interval, ...]:
     """The delta for which `one_dimension` answers possible, as intervals within (0, inf); parameters as there."""
-    _check_moves(moves)
     line = _read(f, low, high, roots, cells)
     bad = [
         _conflict_range(gap, math.inf)
@@ -223,14 +223,3 @@ def _read(f: Curve | Line, low: float | None, high: float | None, roots: Iterabl
     if low is None or high is None:
         raise AuditError("the range of the line is not given.", hint="pass low= and high=.")
     return Line.scan(f, low, high, cells) if roots is None else Line.from_roots(f, roots, low, high)
-
-
-def check_delta(delta: object) -> None:
-    """Refuse what is no length of a move."""
-    if not is_number(delta) or not float(delta) > 0:  # type: ignore[arg-type]
-        raise AuditError(f"delta={delta!r} is no length of a move.", hint="use a number above 0.")
-
-
-def _check_moves(moves: object) -> None:
-    if moves not in ("free", "up", "down", "fixed"):
-        raise AuditError(f"moves={moves!r} is no way to move.", hint="use 'free', 'up', 'down' or 'fixed'.")

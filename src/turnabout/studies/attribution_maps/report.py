@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnabout.audit.reach import check_whole
+from turnabout.errors import AuditError
+from turnabout.parameters import Whole, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, asking, read_points
 from turnabout.studies.attribution_maps.conflict import (
     ConflictPair,
@@ -71,6 +72,7 @@ class AttributionAudit:
         return {"delta": self.delta, **parts, "pairs": self.pairs, "broken": self.broken, "notes": list(self.notes)}
 
 
+@checked(AuditError, most=Whole(1))
 def audit_attribution(
     model: Decider,
     phi: AttributionMap,
@@ -106,7 +108,6 @@ def audit_attribution(
     most : refused points for continuity and conflicts, the first ones; at each of them the map is asked 17 times for
         every distance, so take few where it is slow.
     """
-    check_whole("most", most, 1, "use 2048.")
     x = read_points(points)
     allowed = read_moves(moves)
     sensitivity = recourse_sensitivity(model, phi, x, delta, allowed, top, seed=seed)
