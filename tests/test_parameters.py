@@ -36,6 +36,7 @@ CONSTRAINTS = [
     (Share(above=0, below=1), "a number strictly between 0 and 1", (0.5,)),
     (Whole(2), "a whole number from 2 up", (2, np.int32(9))),
     (Whole(0, most=4), "a whole number from 0 to 4", (0, 4)),
+    (Whole(2, even=True), "an even number from 2 up", (2, 8)),
     (Flag(), "True or False", (True, np.False_)),
     (Choice("up", "down"), "one of 'up', 'down'", ("up",)),
     (Instance(ta.Schema), "a Schema", (ta.Schema((ta.Number("income", 0, 9),)),)),

@@ -20,7 +20,7 @@ import numpy as np
 
 from turnabout.documents import shown
 from turnabout.errors import TurnaboutError, also
-from turnabout.typing import as_float, as_tuple, is_number
+from turnabout.typing import as_float, as_tuple, is_number, is_whole
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -112,26 +112,31 @@ class Share(Finite):
 
 @dataclass(frozen=True)
 class Whole(Constraint):
-    """A whole number from `least` up, to `most` if that is given."""
+    """A whole number from `least` up, to `most` if that is given; `even` for those in pairs."""
 
     least: int = 0
     most: int | None = None
+    even: bool = False
     hint: str = ""
 
     @property
     def what(self) -> str:
-        return f"a whole number from {self.least} " + ("up" if self.most is None else f"to {self.most}")
+        ends = f"from {self.least} " + ("up" if self.most is None else f"to {self.most}")
+        return f"an even number {ends}" if self.even else f"a whole number {ends}"
 
     def is_kind(self, value: object) -> bool:
         return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
     def allows(self, value: object) -> bool:
-        if not (isinstance(value, (int, np.integer)) and self.is_kind(value)):
+        if not is_whole(value, self.least):
             return False
-        return int(value) >= self.least and (self.most is None or int(value) <= self.most)
+        number = int(value)  # type: ignore[call-overload]
+        return (self.most is None or number <= self.most) and not (self.even and number % 2)
 
     def nonsense(self) -> tuple[object, ...]:
-        return (self.least - 1, self.least + 0.5, "ten", True, *(() if self.most is None else (self.most + 1,)))
+        high = () if self.most is None else (self.most + 1,)
+        odd = (self.least + 1 - self.least % 2,) if self.even else ()
+        return (self.least - 1, self.least + 0.5, "ten", True, *high, *odd)
 
 
 @dataclass(frozen=True)

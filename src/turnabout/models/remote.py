@@ -11,10 +11,18 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import ModelError
-from turnabout.typing import is_number, is_whole
+from turnabout.parameters import Finite, Maybe, Whole, checked
 
 
 @dataclass(frozen=True)
+@checked(
+    ModelError,
+    retries=Whole(0),
+    wait=Finite(least=0),
+    factor=Finite(least=1),
+    longest=Finite(least=0),
+    rows=Maybe(Whole(1, hint="give 1 or more rows, or None for any number.")),
+)
 class Remote:
     """A function from a table to P(yes) that is asked again when it fails, after a while that doubles each time.
 
@@ -43,14 +51,6 @@ class Remote:
     def __post_init__(self) -> None:
         if not callable(self.function) or isinstance(self.function, type):
             raise ModelError(f"{self.function!r} cannot be called.", hint="pass a function from a table to P(yes).")
-        for name, least in (("retries", 0), ("rows", 1)):
-            value = getattr(self, name)
-            if not (is_whole(value, least) or (name == "rows" and value is None)):
-                raise ModelError(f"Remote has {name}={value!r}.", hint=f"{name} is a whole number of {least} or more.")
-        for name, lowest in (("wait", 0.0), ("factor", 1.0), ("longest", 0.0)):
-            value = getattr(self, name)
-            if not (is_number(value) and value >= lowest):
-                raise ModelError(f"Remote has {name}={value!r}.", hint=f"{name} is a number of at least {lowest:g}.")
 
     @property
     def __name__(self) -> str:

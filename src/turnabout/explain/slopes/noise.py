@@ -15,11 +15,12 @@ from turnabout.parameters import Declared, Whole, checked
 from turnabout.typing import Tensor
 
 SEED = Declared(ExplainError, seed=Whole(0, hint="use 0."))  # not by @checked: warnings count frames
+PAIRS = Whole(2, even=True, hint="draws come in pairs: use an even number, like 1000.")
 Spread = float | Sequence[float] | Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
-@checked(ExplainError, samples=Whole(2, hint="use an even number, like 1000."))
+@checked(ExplainError, samples=PAIRS)
 class Gaussian:
     """xi ~ N(0, Sigma), drawn in pairs e, -e.
 
@@ -37,17 +38,10 @@ class Gaussian:
         return covariance_of(self.spread, d)
 
     def design(self, width: int, rng: np.random.Generator) -> Design:
-        check_pairs(self.samples)
         root = torch.linalg.cholesky(self.covariance(width))
         half = torch.as_tensor(rng.standard_normal((self.samples // 2, width))) @ root.t()
         xi = torch.stack([half, -half], 1).reshape(-1, width)
         return Design(xi, torch.ones(len(xi), dtype=torch.float64), paired=True)
-
-
-def check_pairs(samples: int) -> None:
-    """Refuse a number of draws that does not come in pairs."""
-    if samples % 2:
-        raise ExplainError(f"samples={samples!r} are no pairs of draws.", hint="use an even number, like 1000.")
 
 
 def covariance_of(spread: Spread, d: int) -> Tensor:

@@ -23,9 +23,9 @@ from turnabout.explain.engine import (
 )
 from turnabout.explain.score import Score
 from turnabout.explain.slopes.closed import closed_slope
-from turnabout.explain.slopes.noise import Add, Gaussian, Spread, check_pairs, covariance_of
+from turnabout.explain.slopes.noise import PAIRS, Add, Gaussian, Spread, covariance_of
 from turnabout.explain.slopes.trees import missing_cells
-from turnabout.parameters import Choice, Whole, checked
+from turnabout.parameters import Choice, checked
 from turnabout.schema import Category
 from turnabout.typing import Tensor
 
@@ -38,7 +38,7 @@ HELD = (
 
 
 @dataclass(frozen=True)
-@checked(ExplainError, samples=Whole(2), estimator=Choice(*get_args(Estimator)))
+@checked(ExplainError, samples=PAIRS, estimator=Choice(*get_args(Estimator)))
 class SmoothGrad(Explainer):
     r"""The mean slope of the score around a person, one number for each encoded column.
 
@@ -72,7 +72,6 @@ class SmoothGrad(Explainer):
     kind: ClassVar[Kind] = "slope"
 
     def _explain(self, question: Question) -> Explained:
-        check_pairs(self.samples)
         score, x = question.score, question.x
         sigma = covariance_of(self.spread, x.shape[1])
         if self.estimator in ("auto", "closed"):
@@ -98,6 +97,7 @@ class SmoothGrad(Explainer):
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, samples=PAIRS)
 class CLime(Explainer):
     r"""The least-squares slope of the score around a person, one number for each encoded column.
 
