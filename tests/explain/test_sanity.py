@@ -94,7 +94,7 @@ def test_the_interval_covers_the_mean_over_models():
 
 def test_bad_input():
     model = random_linear(0)
-    with pytest.raises(ExplainError, match="is no explainer"):
+    with pytest.raises(ExplainError, match="is not an explainer"):
         randomisation("Slope", model, random_linear, POINTS)  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="at least two randomised models"):
         randomisation(Slope(), model, [model], POINTS)
