@@ -105,7 +105,7 @@ def test_bad_input():
     with pytest.raises(ExplainError, match="seed=-1"):
         randomisation(Slope(), model, random_linear, POINTS, seed=-1)
     for alike in (1.0, float("nan"), "high"):
-        with pytest.raises(ExplainError, match="is no correlation"):
+        with pytest.raises(ExplainError, match="is not a number strictly between -1 and 1"):
             randomisation(Slope(), model, random_linear, POINTS, alike=alike)  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="2 features have no ranks"):
         randomisation(Slope(), linear(np.ones(2)), [linear(np.ones(2))] * 2, np.ones((3, 2)))
