@@ -108,6 +108,8 @@ class SentencePare(Parameters):
     net_: Bag
     history_: History
 
+    refuses = TrainingError
+
     def __init__(
         self,
         candidates: Mapping[str, Sequence[str]],
