@@ -23,7 +23,7 @@ class Given(ta.Method):
         return ta.Proposal(rows.expand(len(x), *rows.shape).clone())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def setting():
     schema = ta.Schema((ta.Number("a", low=0, high=10, step=1), ta.Number("b", low=0, high=10, step=1)))
     model = ta.models.wrap(lambda t: (np.maximum(t.a, t.b) >= 5).to_numpy(dtype=float), schema)

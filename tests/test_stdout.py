@@ -50,9 +50,9 @@ def test_every_program_is_asked_in_silence(monkeypatch, capfd):
 
     import scipy.optimize
 
-    from turnabout.methods.sequences.certificate.sheet import Sheet
     from turnabout.rules.regions.polytope import _is_empty
     from turnabout.rules.regions.vertices import solve_programs
+    from turnabout.solvers.milp import MixedProgram
     from turnabout.studies.attribution_maps.conflict import _separate
 
     c = ctypes.CDLL(None)
@@ -71,7 +71,7 @@ def test_every_program_is_asked_in_silence(monkeypatch, capfd):
     assert not _is_empty([({"a": 1.0}, 0.0)], None)
     solve_programs(ones, 0 * ones, ones, ones, torch.ones(1, dtype=torch.float64))
     _separate(ones, ones)
-    sheet = Sheet()
+    sheet = MixedProgram()
     sheet.objective = sheet.unknown(0, 1)
     sheet.solve(1.0, 0.0)
     c.fflush(None)

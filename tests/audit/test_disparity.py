@@ -14,7 +14,7 @@ from turnabout.audit import Difference, Rate, disparity, threshold_at_precision
 from turnabout.rules import Box
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def answer():
     problem = ta.Problem(SCHEMA, linear((0.06, 0.0, 0.0)), rules=[Box({"income": 10})])  # yes from 42 on
     return Raise().fit(problem).find(table([50, 45, 40, 35, 30, 20], 0, index=list("abcdef")))

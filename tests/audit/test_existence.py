@@ -12,8 +12,8 @@ import torch
 import turnabout as ta
 from hand import SCHEMA, Raise, linear, table
 from turnabout.audit import existence
-from turnabout.audit.ceiling import never_accepted
 from turnabout.rules import AtMost, Box, Budget
+from turnabout.solvers.boxes import never_accepted
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from turnabout.rules import Box
 NOISE = Noise(sd={"income": 1.0})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def case():
     # yes from 0.06 income - 2.5 >= 0, that is from 42 on; a raise of up to 10 helps from 32 on
     problem = ta.Problem(SCHEMA, linear((0.06, 0.0, 0.0)), rules=[Box({"income": 10})])

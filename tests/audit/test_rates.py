@@ -15,7 +15,7 @@ from turnabout.intervals import clopper_pearson
 from turnabout.rules import Box
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def answer():
     # yes from 0.06 income - 2.5 >= 0, that is from 42 on; a raise of 10 helps from 32 on
     problem = ta.Problem(SCHEMA, linear((0.06, 0.0, 0.0)), rules=[Box({"income": 10})])

@@ -47,7 +47,7 @@ TRAINING = table([30, 42, 50, 60], 0)
 LABELS = np.array([False, True, True, True])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def case():
     model = ta.models.wrap(FirstYes().fit(TRAINING, LABELS), SCHEMA, threshold=0.5)
     problem = ta.Problem(SCHEMA, model, rules=[Box({"income": 20})])
@@ -123,12 +123,12 @@ def test_a_splitter_may_be_random_too(case, shuffle, is_random):
 
 def test_bootstrap_finds_the_chance_that_a_row_is_drawn(case):
     # 42 is accepted if row 42 is in the sample: 1 - (3/4)^4, given that 30 (the only no) is; redrawn otherwise
-    report = retrained(case, retrain=Bootstrap(models=150), seed=1)
+    report = retrained(case, retrain=Bootstrap(models=100), seed=1)
     both = 1 - 2 * (3 / 4) ** 4 + (2 / 4) ** 4
     no_is_in = 1 - (3 / 4) ** 4 - (1 / 4) ** 4  # and somebody accepted
     truth = both / no_is_in
     assert report.options["share"].iloc[0] == pytest.approx(truth, abs=0.1)
-    assert report.single_class > 0 and report.models == 150 and not report.complete
+    assert report.single_class > 0 and report.models == 100 and not report.complete
     assert (report.over_models.low < truth) and (truth < report.over_models.high)
     one, same, other = (retrained(case, retrain=Bootstrap(models=20), seed=seed).options for seed in (1, 1, 2))
     assert one.equals(same) and not one.equals(other)

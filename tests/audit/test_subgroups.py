@@ -96,7 +96,7 @@ def test_interval_covers_where_nothing_is_planted():
     assert searched < 0.66 and abs(measured - 0.7) < 0.01  # the searched half flatters the search, the other does not
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def case():
     # yes from 42 on; a raise of up to 10 helps from 32 on
     problem = ta.Problem(SCHEMA, linear((0.06, 0.0, 0.0)), rules=[Box({"income": 10})])

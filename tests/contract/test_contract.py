@@ -54,8 +54,9 @@ def expect(given: Report, name: str) -> None:
     assert name not in given.failed, "\n".join(given.failed[name])
 
 
-@every_method
+# the checks of a method stand together, so that one process examines it once and answers for all of them
 @pytest.mark.parametrize("name", checks())
+@every_method
 def test_contract(cls, name):
     expect(report(cls), name)
 

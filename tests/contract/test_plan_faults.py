@@ -80,9 +80,15 @@ def test_the_honest_method_keeps_the_whole_contract():
 # -- what is told ------------------------------------------------------------------------------------------------
 
 
+HONEST: dict[tuple, Recourse] = {}  # the honest answers, each searched once for all who tamper with it
+
+
 class Tampers(HonestPlans):
     def find(self, people, options=1, seed=0, time_limit=None, progress=None):
-        return self.tamper(super().find(people, options, seed, time_limit, progress))
+        asked = (self.problem_, people.to_csv(), options, seed)
+        if asked not in HONEST:
+            HONEST[asked] = super().find(people, options, seed, time_limit, progress)
+        return self.tamper(HONEST[asked])
 
 
 class HidesTheSteps(Tampers):

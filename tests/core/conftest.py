@@ -23,7 +23,7 @@ class Corners(ta.Method):
         return ta.Proposal(lo.unsqueeze(1) + share * (hi - lo).unsqueeze(1))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def schema():
     return ta.Schema(
         (
@@ -35,8 +35,8 @@ def schema():
     )
 
 
-@pytest.fixture
-def people():
+def crowd():
+    """Sixty people."""
     rng = np.random.default_rng(1)
     n = 60
     return pd.DataFrame(
@@ -50,12 +50,17 @@ def people():
     )
 
 
+@pytest.fixture
+def people():
+    return crowd()
+
+
 def bank(table):
     """P(yes) of a small bank."""
     score = 0.06 * table.income - 0.08 * table.debt + 1.0 * (table.home == "own") - 2.5
     return 1 / (1 + np.exp(-score.to_numpy(dtype=float)))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def problem(schema):
     return ta.Problem(schema, ta.models.wrap(bank, schema))

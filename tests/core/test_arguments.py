@@ -92,6 +92,18 @@ def test_a_device_may_be_an_object():
 # -- no plain meaning -------------------------------------------------------------------------------------------------
 
 OTHER = ta.Schema((ta.Number("z"),))
+
+
+def find_more(**arguments):
+    return ta.methods.LocalSearch().fit(ta.Problem(SCHEMA, MODEL)).find(PEOPLE, **arguments)
+
+
+def wrapped_by(**arguments):
+    from sklearn.linear_model import LogisticRegression
+
+    return ta.models.wrap(LogisticRegression().fit(PEOPLE, np.arange(len(PEOPLE)) % 2), SCHEMA, **arguments)
+
+
 BAD = {
     "rules: a class": (lambda: find(rules=rules.AtMost), "rules=AtMost is a class"),
     "rules: a list of classes": (lambda: find(rules=[rules.Linear]), "rules=Linear"),
@@ -139,7 +151,7 @@ BAD = {
     "target_range: a number": (lambda: find(target_range=3), "target_range=3"),
     "schema: a mapping": (lambda: ta.find(bank, PEOPLE, schema={"a": 1}), "a Schema, not dict"),
     "schema: a path": (lambda: ta.find(bank, PEOPLE, schema="schema.yaml"), "a Schema, not str"),
-    "schema: a class": (lambda: ta.find(bank, PEOPLE, schema=ta.Schema), "a Schema, not type"),
+    "schema: a class": (lambda: ta.find(bank, PEOPLE, schema=ta.Schema), "a Schema, not the class"),
     "model: None": (lambda: ta.find(None, PEOPLE, schema=SCHEMA), "NoneType is not a model"),
     "model: a text": (lambda: ta.find("model.joblib", PEOPLE, schema=SCHEMA), "str is not a model"),
     "model: of another schema": (lambda: ta.find(MODEL, PEOPLE, schema=OTHER), "another schema"),
@@ -173,6 +185,17 @@ BAD = {
     "encode: a number": (lambda: SCHEMA.encode(3), "not as int"),
     "from_json: a number": (lambda: ta.Schema.from_json(3), "not valid JSON"),
     "from_yaml: None": (lambda: ta.Schema.from_yaml(None), "not valid YAML"),
+    "options: too many": (lambda: find_more(options=10**30), "ask for 1 or more, 1,000,000 at most"),
+    "target: <NA>": (lambda: wrapped_by(target=pd.NA), "target=<NA> is not a class"),
+    "target: an array": (lambda: wrapped_by(target=np.arange(3)), "is not a class"),
+    "target: a table": (lambda: wrapped_by(target=PEOPLE), "is not a class"),
+    "unseen_levels: <NA>": (lambda: wrapped_by(unseen_levels=pd.NA), "is not a choice"),
+    "unseen_levels: an array": (lambda: wrapped_by(unseen_levels=np.arange(3)), "is not a choice"),
+    "infer: no levels": (lambda: ta.Schema.infer(PEOPLE, ordinal={"a": 3}), "levels of 'a' are 3"),
+    "Number: moves <NA>": (lambda: ta.Number("a", moves=pd.NA), "moves=<NA>"),
+    "Category: moves an array": (lambda: ta.Category("c", ("x", "y"), moves=np.arange(3)), "moves="),
+    "load: nothing": (lambda: ta.Schema.load(None), "path of a file, not NoneType"),
+    "load: values": (lambda: ta.Schema.load({"a": 1}), "path of a file, not dict"),
     "load: no file": (lambda: ta.Schema.load("no-such-file.yaml"), "no schema file"),
     "datasets: a number": (lambda: ta.datasets.load(3), "3"),
     "domains: a number": (lambda: ta.studies.domains.load(3), "3"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tests.core.conftest import Corners
+from tests.core.conftest import Corners, crowd
 
 import turnabout as ta
 from turnabout.core import Attribution
@@ -156,9 +156,9 @@ def test_other_documents_are_refused(text):
 # -- counterfactuals are directions ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def answer(problem, people):
-    return Corners().fit(problem).find(people, options=2)
+@pytest.fixture(scope="module")
+def answer(problem):
+    return Corners().fit(problem).find(crowd(), options=2)
 
 
 def test_an_answer_as_a_direction(schema, people, answer):

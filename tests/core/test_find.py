@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,37 @@ def test_numbers_come_as_near_as_the_grid_allows(schema):
     answer = Corners().fit(ta.Problem(schema, model)).find(people)
     assert answer.changes()[["feature", "to"]].values.tolist() == [["income", 37]]
     assert answer.options.cost.iloc[0] == pytest.approx(0.27)
+
+
+class Sure(Corners):
+    """Corners that aim for P(yes) >= 0.7: refinement may not walk below it."""
+
+    def _search(self, x):
+        def is_sure(x, x_new):
+            return self.problem_.margin(x_new) >= 0.2
+
+        return replace(super()._search(x), criterion=is_sure)
+
+
+def test_refinement_keeps_what_a_method_aims_for(problem, people):
+    near, sure = (cls().fit(problem).find(people, options=2) for cls in (Corners, Sure))
+    refused = people.loc[near.refused]
+    assert bank(near.options).min() < 0.55 and bank(sure.options).min() >= 0.7  # and no further than that
+    assert bank(sure.options.xs(0, level="option")).mean() < 0.75
+    assert set(sure.options.index.get_level_values("person")) == set(refused.index)
+
+
+class Hopeful(Corners):
+    """Corners that aim for what nobody can reach."""
+
+    def _search(self, x):
+        return replace(super()._search(x), criterion=lambda x, x_new: self.problem_.margin(x_new) >= 2.0)
+
+
+def test_rows_that_miss_what_a_method_aims_for_are_shown_as_they_are(problem, people):
+    hoped, near = (cls().fit(problem).find(people) for cls in (Hopeful, Corners))
+    assert (hoped.status == near.status).all() and (bank(hoped.options) >= 0.5).all()
+    assert (hoped.options.cost > near.options.cost).mean() > 0.9
 
 
 def test_reordering_people_reorders_answers(problem, people):

@@ -16,7 +16,7 @@ import pytest
 from tests.core.conftest import Corners
 
 import turnabout as ta
-from turnabout.core.frames import frame_from_json, frame_to_json
+from turnabout.documents.frames import frame_from_json, frame_to_json
 from turnabout.errors import TurnaboutError
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")

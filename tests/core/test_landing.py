@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +26,7 @@ def chance(table: pd.DataFrame) -> np.ndarray:
     return (1 / (1 + np.exp(-score))).to_numpy(dtype=float)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def people() -> pd.DataFrame:
     rng = np.random.default_rng(3)
     return pd.DataFrame(
@@ -37,7 +39,7 @@ def people() -> pd.DataFrame:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def logistic(people):
     """A linear model in log-odds, fitted on outcomes drawn from `chance`."""
     from sklearn.linear_model import LogisticRegression
@@ -58,6 +60,18 @@ def problem_of(model, people):
 METHODS = [m for m in ta.methods.ALL if not m.needs_actions]
 
 
+@pytest.fixture(scope="module")
+def searched(people, logistic):
+    """Of each method, a fitted one and its plain answer to a few people: made once."""
+
+    @cache
+    def search(cls):
+        method = cls.small().fit(problem_of(logistic, people))
+        return method, method.find(people.iloc[:8])
+
+    return search
+
+
 def check(answer, model, landed, people):
     """Options are accepted by the original, land where asked, and say the original's margin."""
     rows = SCHEMA.table(answer.options)
@@ -73,10 +87,10 @@ def check(answer, model, landed, people):
 @pytest.mark.parametrize(
     "asked", [landing.Probability(0.7), landing.Mirror(), landing.Profit(gain=1, loss=3, compliance=0.8)], ids=repr
 )
-def test_every_method_lands_where_asked(cls, asked, people, logistic):
-    few = people.iloc[:12]
-    method = cls.small().fit(problem_of(logistic, people))
-    plain, landed = method.find(few), method.find(few, landing=asked)
+def test_every_method_lands_where_asked(cls, asked, people, logistic, searched):
+    few = people.iloc[:8]
+    method, plain = searched(cls)
+    landed = method.find(few, landing=asked)
     check(landed, logistic, asked, people)
     assert (landed.status == "ACCEPTED").equals(plain.status == "ACCEPTED")
     assert landed == method.find(few, landing=asked)  # same seed, same answer

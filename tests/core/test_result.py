@@ -8,16 +8,16 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from tests.core.conftest import Corners
+from tests.core.conftest import Corners, crowd
 
 import turnabout as ta
 from turnabout.core import json_schema
 from turnabout.errors import TurnaboutError
 
 
-@pytest.fixture
-def answer(problem, people):
-    return Corners().fit(problem).find(people, options=2)
+@pytest.fixture(scope="module")
+def answer(problem):
+    return Corners().fit(problem).find(crowd(), options=2)
 
 
 def test_json_both_ways(answer):

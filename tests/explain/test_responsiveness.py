@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -189,21 +190,28 @@ def _every_value(problem: Problem, people: pd.DataFrame) -> list[float]:
     return out
 
 
+@cache
+def _tried(kind, seed):
+    """People, a problem of theirs, and the shares found by trying every value."""
+    case = random_case(SeededDice(seed), tiny=True)
+    schema, rules = case.problem.schema, case.problem.declared_rules
+    problem = Problem(schema, random_model(kind, schema, seed), rules=rules)
+    return case.people, problem, np.asarray(_every_value(problem, case.people))
+
+
 @pytest.mark.parametrize("kind", ["linear", "tree", "net", "steps", "function"])
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("values", [2, 10_000])  # 2: by structure, or a selection that is not called exact
 def test_scores_are_those_of_trying_every_value(kind, seed, values):
-    case = random_case(SeededDice(seed), tiny=True)
-    schema, rules = case.problem.schema, case.problem.declared_rules
-    problem = Problem(schema, random_model(kind, schema, seed), rules=rules)
-    tried = np.asarray(_every_value(problem, case.people))
-    table = responsiveness(problem, case.people, values=values).table
+    people, problem, tried = _tried(kind, seed)
+    schema = problem.schema
+    table = responsiveness(problem, people, values=values).table
     known = table["exact"].to_numpy(dtype=bool)
     shares = table["share"].astype("Float64").fillna(-1.0).to_numpy(dtype=float)
     assert shares[known] == pytest.approx(tried[known], abs=1e-12)
     assert known.all() or values == 2
     found = table[table["share"].fillna(0.0) > 0]
-    rows = case.people.loc[found.index.get_level_values("person")].astype(object)
+    rows = people.loc[found.index.get_level_values("person")].astype(object)
     for i, (name, value) in enumerate(zip(found.index.get_level_values("feature"), found["nearest"], strict=True)):
         rows.iloc[i, rows.columns.get_loc(name)] = value
     assert (problem.judge(schema.table(rows.infer_objects())) >= 0).all()

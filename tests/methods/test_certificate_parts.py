@@ -8,7 +8,6 @@ import pytest
 import torch
 from test_certificate_cases import Case, Straight, blank, finish, random_case
 
-from turnabout.methods.sequences.certificate.bounds import bound_for
 from turnabout.methods.sequences.certificate.boxes import Price, Rows, roll
 from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
 from turnabout.methods.sequences.certificate.jobs import Kinds, make_jobs
@@ -17,6 +16,7 @@ from turnabout.methods.sequences.certificate.question import Found, Question
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes, shrink
+from turnabout.solvers.bounds import bound_on
 
 
 def boxes_of(case: Case, seed: int, share: float = 0.3):
@@ -51,7 +51,7 @@ def test_boxes_hold_states_prices_and_margins(kind):
     question, jobs, _, _, low, high = boxes_of(case, 1)
     rolled = roll(jobs, low, high)
     moving = question.kinds.moving
-    bound = bound_for(case.model, question.tables, moving)
+    bound = bound_on(case.model, question.tables.columns[moving], question.tables.span[moving])
     plane = bound.plane(bound.base(question.rest(jobs)), rolled.end)
     for seed in range(40):
         theta, _, path = plans_in(question, jobs, low, high, seed)

@@ -53,8 +53,8 @@ def test_loss_by_hand():
     x, x_new = torch.zeros(1, 3, dtype=torch.float64), points((0.6, 0, 0), (0.6, 0.5, 0))
     margin = torch.tensor([[-0.4, 0.3]], dtype=torch.float64)
     diversity = math.log((1 + RIDGE) ** 2 - (2 / 3) ** 2)
-    assert float(dice.loss(x, x_new, margin)) == pytest.approx(0.3 + 0.5 * 0.85 - 2.0 * diversity)
-    assert float(dice.loss(x, x_new, margin, weight=0.1)) == pytest.approx(0.3 + 0.1 * (0.425 - 2.0 * diversity))
+    assert float(dice.value(x, x_new, margin)) == pytest.approx(0.3 + 0.5 * 0.85 - 2.0 * diversity)
+    assert float(dice.value(x, x_new, margin, weight=0.1)) == pytest.approx(0.3 + 0.1 * (0.425 - 2.0 * diversity))
 
 
 def test_order_by_hand():

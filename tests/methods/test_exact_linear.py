@@ -18,7 +18,7 @@ from turnabout.errors import MethodError
 from turnabout.methods import LocalSearch, Wachter, choose
 from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.knapsack import cover
-from turnabout.methods.levers import Levers
+from turnabout.methods.moves import Moves
 from turnabout.methods.program import Program
 from turnabout.models import Model, Terms, wrap
 from turnabout.rules import AtMost, BoundRule, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule
@@ -150,8 +150,10 @@ def compare(problem, people, method=None, tolerance=1e-8):
         answer = (method or ExactLinear()).fit(problem).find(people)
     found = impossible = 0
     for person in people.index:
+        if answer.status[person] == Status.ACCEPTED:
+            continue
         best = brute_force(problem, people.loc[[person]])
-        if best is None or answer.status[person] == Status.ACCEPTED:
+        if best is None:
             continue
         if best == np.inf:
             assert answer.status[person] == Status.IMPOSSIBLE, f"person {person} has no plan"
@@ -186,7 +188,7 @@ def known(cost, schema_names):
 @pytest.mark.parametrize("name", COSTS)
 def test_reaches_every_optimum_of_tiny_grids(name, bent):
     found = impossible = 0
-    for seed in range(12):
+    for seed in range(8):
         schema = random_case(seed, costs.L1())[0].schema
         problem, people = random_case(seed, known(COSTS[name], schema.names), bent=bent)
         more = compare(problem, people)
@@ -224,10 +226,10 @@ def test_branch_and_bound_agrees_with_the_integer_program():
         method = ExactLinear().fit(problem)
         x = problem.schema.encode(people)
         none = torch.zeros(len(x), len(problem.schema), dtype=torch.bool)
-        levers = Levers.of(problem.schema, method.terms_, x, none, method.price_, method.fixed_)
+        moves = Moves.of(problem.schema, method.terms_, x, none, method.price_, method.fixed_)
         gap = method.aim_ - method._margin(x)
-        rows = ((gap > 0) & (levers.reach >= gap)).nonzero().squeeze(1)
-        found = cover(levers.take(rows), gap[rows], 1e-13, 1e-9, torch.zeros(len(rows)).double(), 10_000, lambda: False)
+        rows = ((gap > 0) & (moves.reach >= gap)).nonzero().squeeze(1)
+        found = cover(moves.take(rows), gap[rows], 1e-13, 1e-9, torch.zeros(len(rows)).double(), 10_000, lambda: False)
         for i, cost, bound in zip(rows.tolist(), found.cost, found.bound):
             program = Program(problem, method.terms_, x[i : i + 1], none[i].numpy(), "linear")
             plan = program.cheapest(method.aim_, 10.0, 1e-9)
@@ -337,7 +339,7 @@ def test_the_proof_of_impossibility_adds_up():
     assert "brings it to -0.75" in proof
 
 
-def test_further_options_pull_other_levers():
+def test_further_options_pull_other_moves():
     people = pd.DataFrame({"hours": [70], "gain": [0.5], "job": ["none"]})  # needs 0.05
     answer = ExactLinear().fit(hand_problem()).find(people, options=3)
     assert answer.options["cost"].is_monotonic_increasing
@@ -382,7 +384,7 @@ def test_many_people_on_fine_grids_need_no_integer_program(monkeypatch):
     monkeypatch.setattr(ExactLinear, "_programs", lambda self, x, blocked, x_new, rows, bound: rows.tolist())
     method.run = type("R", (), {"options": 1, "expired": False})()
     rows, left = method._solve(
-        x := schema.encode(table), none := torch.zeros(3000, 6, dtype=torch.bool), method._levers(x, none)
+        x := schema.encode(table), none := torch.zeros(3000, 6, dtype=torch.bool), method._moves(x, none)
     )
     assert not left
     assert torch.isfinite(rows).all(1).sum() > 1000
@@ -423,23 +425,23 @@ def test_the_ladder_of_a_bent_feature_keeps_what_no_cheaper_level_outdoes():
     problem = crooked_problem()
     method = ExactLinear().fit(problem)
     x = problem.schema.encode(pd.DataFrame({"rank": list("abcde"), "hours": 0}))
-    levers = method._levers(x, torch.zeros(5, 2, dtype=torch.bool))
-    assert levers.tables.levers.tolist() == [0]
-    assert levers.count[:, 0].tolist() == [2, 1, 2, 1, 0]
-    ladders = [row[1 : int(n) + 1].tolist() for row, n in zip(levers.tables.target[:, 0], levers.count[:, 0])]
+    moves = method._moves(x, torch.zeros(5, 2, dtype=torch.bool))
+    assert moves.tables.moves.tolist() == [0]
+    assert moves.count[:, 0].tolist() == [2, 1, 2, 1, 0]
+    ladders = [row[1 : int(n) + 1].tolist() for row, n in zip(moves.tables.target[:, 0], moves.count[:, 0])]
     assert ladders == [[1, 4], [4], [1, 4], [4], []]  # from a: b, e; from c: b (one step), e (two); from d: e
-    assert levers.tables.gain[2, 0, 1:3].tolist() == pytest.approx([0.6, 0.9])
-    assert levers.tables.cost[2, 0, 1:3].tolist() == pytest.approx([0.25, 0.5])
-    assert levers.reach.tolist() == pytest.approx([2.1, 1.3, 1.9, 1.6, 1.0])
+    assert moves.tables.gain[2, 0, 1:3].tolist() == pytest.approx([0.6, 0.9])
+    assert moves.tables.cost[2, 0, 1:3].tolist() == pytest.approx([0.25, 0.5])
+    assert moves.reach.tolist() == pytest.approx([2.1, 1.3, 1.9, 1.6, 1.0])
 
 
 def test_pieces_run_below_every_notch_and_are_convex():
     problem, people = random_case(11, costs.L1() + 0.2 * costs.L0(), width=8, people=40, bent=True)
     method = ExactLinear().fit(problem)
     x = problem.schema.encode(people)
-    levers = method._levers(x, torch.zeros(len(x), len(problem.schema), dtype=torch.bool))
-    tables = levers.tables
-    hi = levers.count[:, tables.levers]
+    moves = method._moves(x, torch.zeros(len(x), len(problem.schema), dtype=torch.bool))
+    tables = moves.tables
+    hi = moves.count[:, tables.moves]
     for lo in (torch.zeros_like(hi), (hi - 2).clamp(min=0), torch.ones_like(hi).minimum(hi)):
         for most in (hi, (hi - 1).maximum(lo)):
             pieces, near = tables.segments(lo, most), tables.points(lo)
@@ -475,7 +477,7 @@ def test_many_bent_levels_need_no_integer_program(monkeypatch):
     method.run = type("R", (), {"options": 1, "expired": False})()
     x = schema.encode(table)
     none = torch.zeros(people, len(schema), dtype=torch.bool)
-    rows, left = method._solve(x, none, method._levers(x, none))
+    rows, left = method._solve(x, none, method._moves(x, none))
     assert not left
     assert torch.isfinite(rows).all(1).sum() > 250
 

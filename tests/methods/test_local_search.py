@@ -14,9 +14,9 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from turnabout.core import Problem, Status
 from turnabout.costs import L0, L1, L2
 from turnabout.methods.bundles import Aims, bundle
-from turnabout.methods.enumeration import Choices
+from turnabout.methods.candidates import LegalRows
 from turnabout.methods.local_search import LocalSearch
-from turnabout.methods.moves import ManyCuts, Moves
+from turnabout.methods.single_changes import ManyCuts, Moves
 from turnabout.models import Trees, wrap
 from turnabout.rules import AtMost, Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
@@ -155,7 +155,7 @@ def test_nothing_is_proved_without_asking_all_rows():
 def test_choices_list_every_row_once():
     people = people_of(np.random.default_rng(3), 12)
     x = MIXED.encode(people)
-    choices = Choices.of(MIXED, x, torch.zeros(12, len(MIXED), dtype=torch.bool))
+    choices = LegalRows.of(MIXED, x, torch.zeros(12, len(MIXED), dtype=torch.bool))
     owner, rows = choices.rows(torch.arange(12))
     for i, person in people.iterrows():
         count = int(np.prod([len(legal_values(MIXED[n], person[n])) for n in MIXED.names]))

@@ -50,16 +50,11 @@ def test_one_step_descends_on_equation_1():
 
 def lams(hits: list[bool], lam: float = 1.0) -> list[float]:
     """The weights lam tried for one person when rounds end as in hits."""
-    method = Wachter(lam=lam, rounds=len(hits)).fit(plane())
-    method.run = Run()
+    weights = Wachter(lam=lam).fit(plane()).weights(PLANE.encode(PERSON))
     tried: list[float] = []
-
-    def descend(x, start, lam, best, best_cost, best_margin):
-        tried.append(float(lam[0]))
-        return torch.tensor([hits[len(tried) - 1]])
-
-    method._descend = descend
-    method._search(PLANE.encode(PERSON))
+    for hit in hits:
+        tried.append(float(weights.now[0]))
+        weights.turn(torch.tensor([hit]))
     return tried
 
 

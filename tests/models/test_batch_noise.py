@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import turnabout as ta
 from turnabout.models.batch_noise import round_up
-from turnabout.models.both import both
+from turnabout.models.derived import both
 
 D = 12
 LEVEL = -0.5  # about the median score

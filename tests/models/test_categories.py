@@ -7,7 +7,7 @@ import pytest
 import turnabout as ta
 from turnabout.errors import ModelError
 from turnabout.models import wrap
-from turnabout.models.parsers.xgboost_categories import Kept
+from turnabout.models.libraries.xgboost import Kept
 from turnabout.schema import Category, Number, Schema
 
 xgboost = pytest.importorskip("xgboost")

@@ -12,7 +12,7 @@ import pytest
 
 from turnabout.models import Trees, wrap
 from turnabout.models.encoded_cuts import encoded_cuts
-from turnabout.models.parsers.raw import cut_of_float32
+from turnabout.models.libraries.raw_forest import cut_of_float32
 from turnabout.schema import Number, Schema
 
 WHOLE = np.arange(-9.0, 101.0)

@@ -10,8 +10,8 @@ import torch
 from turnabout.models.encoded_cuts import encoded_cuts
 from turnabout.models.forest import Forest
 from turnabout.models.forest_compile import Input, compile_forest
-from turnabout.models.parsers import parse
-from turnabout.models.parsers.raw import NotCompilable, RawForest, SetSplit
+from turnabout.models.libraries import read_forest
+from turnabout.models.libraries.raw_forest import NotCompilable, RawForest, SetSplit
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -120,7 +120,7 @@ def case(request):
     table = people(600)
     options = {"categorical_feature": [9]} if request.param == "lightgbm categories" else {}
     model = models()[request.param].fit(design(table), (score(table) > 3.2).astype(int), **options)
-    raw = parse(model)
+    raw = read_forest(model)
     return model, raw, compile_forest(raw, INPUTS, SCHEMA)
 
 
@@ -142,7 +142,7 @@ def test_walking_and_looking_up_agree(case, monkeypatch):
     between[:, forest.is_level] = torch.from_numpy(np.random.default_rng(0).random((100, int(forest.is_level.sum()))))
     x = torch.cat([x, between])
     for at_once in (1 << 17, 1):  # all trees together, and batch by batch
-        monkeypatch.setattr("turnabout.models.tree_walk._AT_ONCE", at_once)
+        monkeypatch.setattr("turnabout.models.forest._AT_ONCE", at_once)
         walked = forest.bias + forest._walk.sum(forest.extend(x)) / forest.divisor
         np.testing.assert_allclose(forest.scores(x), walked, rtol=0, atol=raw.tolerance)
 
@@ -203,7 +203,7 @@ def test_very_large_forests_are_walked(case, monkeypatch):
 def test_three_classes(name):
     table = people(500)
     model = models()[name].fit(design(table), np.digitize(score(table), [2.5, 3.8]))
-    raw = parse(model)
+    raw = read_forest(model)
     forest = compile_forest(raw, INPUTS, SCHEMA).aimed(2)
     x = SCHEMA.encode(table)
     expected = model.decision_function(design(table)) if name == "hist" else model.predict_proba(design(table))
@@ -219,7 +219,7 @@ def test_a_plain_number_is_cut_on_its_exact_threshold():
     schema = Schema((Number("income", 0, 9000, step=1), Number("rate", -2, 3, decimals=3)))
     y = (table["income"] / 3000 + table["rate"] > 2).to_numpy()
     model = ensemble.HistGradientBoostingClassifier(max_iter=20).fit(table.to_numpy(), y)
-    raw = parse(model)
+    raw = read_forest(model)
     forest = compile_forest(raw, [Input(0), Input(1)], schema)
     splits = raw.input >= 0
     for column in (0, 1):
@@ -257,7 +257,7 @@ def test_cuts_are_carried_back_exactly_through_a_transform(to_input):
 def test_an_input_must_rise_or_fall():
     table = people(200, missing=0.0)
     x = np.c_[(table["rate"] ** 2).to_numpy(), table["income"]]
-    raw = parse(ensemble.HistGradientBoostingClassifier(max_iter=5).fit(x, x[:, 0] > 2))
+    raw = read_forest(ensemble.HistGradientBoostingClassifier(max_iter=5).fit(x, x[:, 0] > 2))
     schema = Schema((Number("rate", -2, 3), Number("income", 0, 9000)))
     with pytest.raises(NotCompilable, match="neither rises nor falls with 'rate'"):
         compile_forest(raw, [Input(0, to_input=np.square), Input(1)], schema)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from turnabout.core import Status
 from turnabout.methods import find
 from turnabout.models import Additive, Trees, wrap
-from turnabout.models.pipeline import unstack
+from turnabout.models.libraries.meta_estimators import unstack
 
 
 class Twice(BaseEstimator):

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import turnabout as ta
-from turnabout.models.both import both
+from turnabout.models.derived import both
 
 SCHEMA = ta.Schema((ta.Number("a", 0, 10), ta.Number("b", 0, 10)))
 

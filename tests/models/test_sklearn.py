@@ -12,7 +12,7 @@ import torch
 
 from turnabout.errors import ModelError
 from turnabout.models import Differentiable, Linear, Model, ReluNet, Trees, wrap
-from turnabout.models import sklearn as adapter
+from turnabout.models import estimators as adapter
 from turnabout.schema import Binary, Category, Number, Schema
 
 pytest.importorskip("sklearn")

@@ -27,7 +27,7 @@ from turnabout.methods import ExactLinear, choose, find
 from turnabout.models import Additive, Differentiable, Trees, wrap
 from turnabout.models.agreement import compare, step_sample
 from turnabout.models.forms import ScoredModel
-from turnabout.models.held import Held
+from turnabout.models.libraries.inside import Held
 from turnabout.rules import AtMost, Linear
 from turnabout.schema import Category, Number, Ordinal, Schema
 

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from turnabout.models.parsers import parse
-from turnabout.models.parsers.grower import Grower
-from turnabout.models.parsers.lightgbm import grow_zero_as_missing
-from turnabout.models.parsers.raw import NotCompilable, RawForest, SetSplit, cut_of_float32
+from turnabout.models.libraries import read_forest
+from turnabout.models.libraries.lightgbm import grow_zero_as_missing
+from turnabout.models.libraries.raw_forest import Grower, NotCompilable, RawForest, SetSplit, cut_of_float32
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 tree = pytest.importorskip("sklearn.tree")
@@ -92,7 +91,7 @@ FORESTS = [
 def test_sklearn_forests(cls, options, missing, classes):
     x, _, binary, many = training_rows(missing=0.05 if missing else 0)
     model = cls(random_state=0, **options).fit(x, binary if classes == 2 else many)
-    raw = parse(model)
+    raw = read_forest(model)
     assert raw.link == "probability"
     rows = hard_rows(raw, x, missing=missing)
     expected = model.predict_proba(rows)
@@ -112,7 +111,7 @@ def test_sklearn_forests(cls, options, missing, classes):
 )
 def test_sklearn_regressors(model):
     x, target, _, _ = training_rows()
-    raw = parse(model.fit(x, target))
+    raw = read_forest(model.fit(x, target))
     assert raw.link == "identity"
     rows = hard_rows(raw, x)
     assert_same(raw, rows, model.predict(rows))
@@ -122,7 +121,7 @@ def test_sklearn_regressors(model):
 def test_gradient_boosting(options):
     x, _, accepted, _ = training_rows()
     model = ensemble.GradientBoostingClassifier(n_estimators=15, random_state=0, **options).fit(x, accepted)
-    raw = parse(model)
+    raw = read_forest(model)
     assert raw.link == "log-odds"
     assert not raw.accepts_missing
     rows = hard_rows(raw, x)
@@ -135,7 +134,7 @@ def test_gradient_boosting(options):
 def test_gradient_boosting_of_three_classes():
     x, _, _, many = training_rows()
     model = ensemble.GradientBoostingClassifier(n_estimators=8, random_state=0).fit(x, many)
-    raw = parse(model)
+    raw = read_forest(model)
     assert raw.link == "softmax"
     assert_same(raw, hard_rows(raw, x), model.decision_function(hard_rows(raw, x)))
 
@@ -146,7 +145,7 @@ def test_histogram_boosting(classes, categorical):
     x, _, binary, many = training_rows(missing=0.05)
     y = binary if classes == 2 else many
     model = ensemble.HistGradientBoostingClassifier(max_iter=12, categorical_features=categorical).fit(x, y)
-    raw = parse(model)
+    raw = read_forest(model)
     rows = hard_rows(raw, x, missing=True)
     rows[:5, 3] = 77.0  # never seen
     assert raw.accepts_missing
@@ -159,7 +158,7 @@ def test_histogram_boosting_keeps_the_names_of_categories():
     table["d"] = pd.Categorical([f"level {int(v)}" for v in x[:, 3]])
     model = ensemble.HistGradientBoostingClassifier(max_iter=10, categorical_features="from_dtype")
     model.fit(table, accepted)
-    raw = parse(model)
+    raw = read_forest(model)
     assert any("level 4" in s.left | s.right for s in raw.sets)
     assert_same(raw, table.to_numpy(dtype=object), model.decision_function(table))
 
@@ -181,7 +180,7 @@ def xgboost_model(kind, **options):
 def test_xgboost_classifiers(options, classes):
     x, _, binary, many = training_rows(missing=0.05)
     model = xgboost_model("XGBClassifier", **options).fit(x, binary if classes == 2 else many)
-    raw = parse(model)
+    raw = read_forest(model)
     assert raw.link == ("log-odds" if classes == 2 else "softmax")
     rows = hard_rows(raw, x, missing=True)
     assert_same(raw, rows, model.predict(rows, output_margin=True))
@@ -191,7 +190,7 @@ def test_xgboost_regressor_and_early_stopping():
     x, target, _, _ = training_rows()
     model = xgboost_model("XGBRegressor", n_estimators=60, learning_rate=0.9, early_stopping_rounds=2)
     model.fit(x[:200], target[:200], eval_set=[(x[200:], target[200:])], verbose=False)
-    raw = parse(model)
+    raw = read_forest(model)
     assert len(raw.roots) == model.best_iteration + 1 < 60
     rows = hard_rows(raw, x)
     assert_same(raw, rows, model.predict(rows))
@@ -203,7 +202,7 @@ def test_xgboost_categories(named):
     table = pd.DataFrame(x, columns=list("abcd"))
     table["d"] = pd.Categorical([f"level {int(v)}" if named else int(v) for v in x[:, 3]])
     model = xgboost_model("XGBClassifier", enable_categorical=True, max_cat_to_onehot=1).fit(table, accepted)
-    raw = parse(model)
+    raw = read_forest(model)
     assert raw.sets
     assert_same(raw, table.to_numpy(dtype=object), model.predict(table, output_margin=True))
 
@@ -227,7 +226,7 @@ def test_lightgbm_classifiers(options, classes):
     x, _, binary, many = training_rows(missing=0.05)
     x[::7, 2] = 0.0
     model = lightgbm_model("LGBMClassifier", **options).fit(x, binary if classes == 2 else many)
-    raw = parse(model)
+    raw = read_forest(model)
     rows = hard_rows(raw, x, missing=True)
     z = float(np.float32(1e-35))
     rows[:12, 0] = [0.0, -0.0, z, -z, *np.nextafter([z, z, -z, -z], [0, 1, 0, -1]), 1e-36, -1e-36, 1e-34, -1e-34]
@@ -239,7 +238,7 @@ def test_lightgbm_averages_a_random_forest():
     table = pd.DataFrame(x)
     model = lightgbm_model("LGBMClassifier", boosting_type="rf", subsample=0.7, subsample_freq=1).fit(table, accepted)
     p = model.predict_proba(table)[:, 1]
-    np.testing.assert_allclose(parse(model).scores(x)[:, 0], np.log(p / (1 - p)), atol=1e-9)
+    np.testing.assert_allclose(read_forest(model).scores(x)[:, 0], np.log(p / (1 - p)), atol=1e-9)
 
 
 @pytest.mark.parametrize("cut", [-1.0, 1.0, 0.0, 1e-36, -1e-36])
@@ -262,7 +261,7 @@ def test_lightgbm_categories(named):
     table = pd.DataFrame(x, columns=list("abcd"))
     table["d"] = pd.Categorical([np.nan if v != v else f"level {int(v)}" if named else int(v) for v in x[:, 3]])
     model = lightgbm_model("LGBMClassifier", min_data_per_group=5, cat_smooth=1).fit(table, accepted)
-    raw = parse(model)
+    raw = read_forest(model)
     assert raw.sets
     assert_same(raw, table.to_numpy(dtype=object), model.predict(table, raw_score=True))
 
@@ -271,18 +270,18 @@ def test_lightgbm_regressor_and_scaled_sigmoid():
     x, target, accepted, _ = training_rows()
     table = pd.DataFrame(x)
     model = lightgbm_model("LGBMRegressor").fit(table, target)
-    assert_same(parse(model), x, model.predict(table))
+    assert_same(read_forest(model), x, model.predict(table))
     model = lightgbm_model("LGBMClassifier", sigmoid=0.5).fit(table, accepted)
     p = model.predict_proba(table)[:, 1]
-    np.testing.assert_allclose(parse(model).scores(x)[:, 0], np.log(p / (1 - p)), atol=1e-9)
+    np.testing.assert_allclose(read_forest(model).scores(x)[:, 0], np.log(p / (1 - p)), atol=1e-9)
 
 
 # refusals ---------------------------------------------------------------------------------------------------------
 
 
 def test_other_estimators_are_left_to_others():
-    assert parse(object()) is None
-    assert parse(ensemble.AdaBoostClassifier()) is None
+    assert read_forest(object()) is None
+    assert read_forest(ensemble.AdaBoostClassifier()) is None
 
 
 def test_refusals_say_why():
@@ -296,7 +295,7 @@ def test_refusals_say_why():
     ]
     for model, reason in cases:
         with pytest.raises(NotCompilable, match=reason) as caught:
-            parse(model)
+            read_forest(model)
         assert reason in caught.value.reason
 
 
@@ -308,7 +307,7 @@ def test_xgboost_refusals_say_why():
         (xgboost_model("XGBRegressor", objective="count:poisson"), accepted, "count:poisson"),
     ]:
         with pytest.raises(NotCompilable, match=reason):
-            parse(model.fit(x, y))
+            read_forest(model.fit(x, y))
 
 
 def test_lightgbm_refusals_say_why():
@@ -318,7 +317,7 @@ def test_lightgbm_refusals_say_why():
         (lightgbm_model("LGBMRegressor", objective="poisson"), accepted, "poisson"),
     ]:
         with pytest.raises(NotCompilable, match=reason):
-            parse(model.fit(pd.DataFrame(x), y))
+            read_forest(model.fit(pd.DataFrame(x), y))
 
 
 def test_catboost_is_refused_by_name():
@@ -326,4 +325,4 @@ def test_catboost_is_refused_by_name():
         __module__ = "catboost.core"
 
     with pytest.raises(NotCompilable, match="CatBoost"):
-        parse(CatBoostClassifier())
+        read_forest(CatBoostClassifier())

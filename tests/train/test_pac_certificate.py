@@ -150,7 +150,7 @@ def test_other_documents_are_refused(scores):
     del document["k"]
     with pytest.raises(TrainingError, match="this Certificate cannot be read: it has no 'k'"):
         Certificate.from_dict(document)
-    with pytest.raises(TrainingError, match="kind 'guess'"):
+    with pytest.raises(TrainingError, match="'kind' is 'guess'"):
         Certificate.from_dict(pac_threshold(scores).to_dict() | {"kind": "guess"})
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from turnabout.actions.action import Action, Parameter
 from turnabout.actions.bound import BoundActions
 from turnabout.actions.contradictions import contradictions, idle, unreachable
 from turnabout.actions.drafting import draft
 from turnabout.actions.review import review
-from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
+from turnabout.documents import Saved, reads, shown
 from turnabout.errors import ActionError
 from turnabout.schema import Schema
 from turnabout.typing import Json, as_tuple
@@ -23,11 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 1
-MARKS = "check brackets, quotes and indents."
 
 
 @dataclass(frozen=True)
-class ActionSet:
+class ActionSet(Saved):
     """The actions that plans are made of.
 
     actions : each with a name of its own. time_unit : in which durations are counted, "years".
@@ -35,6 +32,10 @@ class ActionSet:
 
     actions: tuple[Action, ...]
     time_unit: str = ""
+
+    error = ActionError
+    invalid = "the actions are not valid"
+    unreadable = "ActionSet.save writes such a file."
 
     def __post_init__(self) -> None:
         given = (self.actions,) if isinstance(self.actions, Action) else as_tuple(self.actions)
@@ -111,7 +112,7 @@ class ActionSet:
 
     @classmethod
     @reads("the set of actions", ActionError, "compare with ActionSet.to_yaml().")
-    def from_dict(cls, document: Mapping[str, Any]) -> ActionSet:
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of to_dict; names what is wrong with a document that is no set of actions."""
         if not isinstance(document, Mapping) or not isinstance(document.get("actions"), (list, tuple)):
             raise ActionError(
@@ -124,37 +125,6 @@ class ActionSet:
                 f"a set of actions has the unknown entry {unknown[0]!r}.", hint="known: time_unit, actions."
             )
         return cls(tuple(_action(entry) for entry in document["actions"]), document.get("time_unit") or "")
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> ActionSet:
-        return cls.from_dict(read_json(text, "the actions are not valid", ActionError, MARKS))
-
-    def to_yaml(self) -> str:
-        return write_yaml(self.to_dict())
-
-    @classmethod
-    def from_yaml(cls, text: str) -> ActionSet:
-        return cls.from_dict(read_yaml(text, "the actions are not valid", ActionError, MARKS))
-
-    def save(self, path: str | Path) -> None:
-        """Write YAML, or JSON if the name ends in .json."""
-        path = Path(path)
-        path.write_text(self.to_json() if path.suffix == ".json" else self.to_yaml(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> ActionSet:
-        """Read what save wrote."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise ActionError(
-                f"{str(path)!r} cannot be read: {error}", hint="ActionSet.save writes such a file."
-            ) from None
-        return cls.from_json(text) if path.suffix == ".json" else cls.from_yaml(text)
 
 
 ENTRIES = ("name", "effect", "cost", "precondition", "duration", "parameters", "repeatable", "label")

@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from turnabout.audit.reach import limits, movable
 from turnabout.core import Problem
-from turnabout.methods.levers import ladder, on_ladder
 from turnabout.schema import Scalar
+from turnabout.schema.legal_values import OtherLevels, Others, OtherValues
 from turnabout.typing import Tensor
 
 NOISE = 5e-13  # encoded units by which a value may miss a limit; rules forgive twice that
-
-
-@dataclass(frozen=True)
-class Rungs:
-    """Legal values of one number, ordinal or binary beside the person's own, from lowest to highest; (n,) each."""
-
-    feature: Scalar
-    column: int
-    up: Tensor  # multiple of the step nearest above their own
-    down: Tensor  # nearest below
-    below: Tensor  # how many lie below
-
-    def put(self, out: Tensor, owner: Tensor, rank: Tensor, moved: Tensor) -> None:
-        """Write the value of each rank into the rows that move."""
-        below = self.below[owner]
-        rung = torch.where(rank < below, self.down[owner] - (below - 1 - rank), self.up[owner] + (rank - below))
-        column = out[:, self.column]
-        torch.where(moved, on_ladder(self.feature, rung), column, out=column)
-
-
-@dataclass(frozen=True)
-class Levels:
-    """The other levels of one category."""
-
-    columns: slice
-
-    def put(self, out: Tensor, owner: Tensor, rank: Tensor, moved: Tensor) -> None:
-        """Write the level of each rank into the rows that move."""
-        own = out[:, self.columns]
-        level = (own.argmax(1) + 1 + rank.long()) % own.shape[1]
-        hot = torch.nn.functional.one_hot(level, own.shape[1]).to(out.dtype)
-        out[:, self.columns] = torch.where(moved.unsqueeze(1), hot, own)
 
 
 @dataclass(frozen=True)
@@ -56,36 +24,34 @@ class Choices:
 
     x: Tensor  # (n, d)
     others: Tensor  # (n, F) legal values beside their own in each moving feature
-    shelves: tuple[Rungs | Levels, ...]
+    features: tuple[Others, ...]  # of those that move
 
     @classmethod
     def of(cls, problem: Problem, x: Tensor) -> Choices:
         """The choices of people x."""
         lo, hi = limits(problem, x)
         least, most = problem.bounds(x)
-        shelves: list[Rungs | Levels] = []
-        others = []
+        features: list[Others] = []
         for f in movable(problem):
             feature, s = problem.schema.features[f], problem.schema.slices[f]
             if not isinstance(feature, Scalar):
-                levels = slice(s.start, s.start + len(feature.value_columns))
-                free = (hi[:, levels] > lo[:, levels]).any(1)
-                others.append(free.to(x.dtype) * (len(feature.value_columns) - 1))
-                shelves.append(Levels(levels))
+                levels = OtherLevels.of(feature, s, x)
+                free = (hi[:, levels.columns] > lo[:, levels.columns]).any(1)
+                features.append(replace(levels, others=free.to(x.dtype) * (len(feature.value_columns) - 1)))
                 continue
+            values = OtherValues.of(feature, s, x)
+            below, above = values.count.unbind(1)
             column, slack = s.start, NOISE * feature.span / feature.unit_step
-            up, above = ladder(feature, x[:, column], True)
-            down, below = ladder(feature, x[:, column], False)
             top = torch.floor(feature.units(hi[:, column]) / feature.unit_step + slack)
             end = torch.ceil(feature.units(lo[:, column]) / feature.unit_step - slack)
-            # where only the schema limits a value, the ladder has counted
-            above = torch.where(hi[:, column] < most[:, column], torch.minimum(above, top - up + 1), above)
-            below = torch.where(lo[:, column] > least[:, column], torch.minimum(below, down - end + 1), below)
+            # where only the schema limits a value, its own count holds
+            more, fewer = top - values.low[:, 1] + 1, values.high[:, 0] - end + 1
+            above = torch.where(hi[:, column] < most[:, column], torch.minimum(above, more), above)
+            below = torch.where(lo[:, column] > least[:, column], torch.minimum(below, fewer), below)
             stuck = hi[:, column] <= lo[:, column]
-            above, below = (side.clamp(min=0).masked_fill(stuck, 0) for side in (above, below))
-            others.append(above + below)
-            shelves.append(Rungs(feature, column, up, down, below))
-        return cls(x, torch.stack(others, 1) if others else x.new_zeros(len(x), 0), tuple(shelves))
+            features.append(values.nearest(*(side.clamp(min=0).masked_fill(stuck, 0) for side in (below, above))))
+        others = [feature.others for feature in features]
+        return cls(x, torch.stack(others, 1) if others else x.new_zeros(len(x), 0), tuple(features))
 
     def taken(self, points: int | None, budget: float) -> Tensor:
         """(n, F) values to take of each feature, their own included: at most `points`, or what a budget of rows allows.
@@ -116,7 +82,7 @@ class Choices:
         index = torch.arange(len(place), device=who.device) - (count.cumsum(0) - count)[place]
         owner = who[place]
         out = self.x[owner]
-        for j, shelf in enumerate(self.shelves):
+        for j, feature in enumerate(self.features):
             base = taken[place, j]
             digit = index % base
             index = torch.div(index, base, rounding_mode="floor")
@@ -125,5 +91,6 @@ class Choices:
             steps = (base - 2).clamp(min=1)
             rank = torch.round((digit - 1).clamp(min=0) * last / steps)
             rank = torch.where(base == 2, last, rank)  # one value beside their own: the highest
-            shelf.put(out, owner, rank, moved)
+            value = feature.values(owner, rank)
+            out[:, feature.columns] = torch.where(moved.unsqueeze(1), value, out[:, feature.columns])
         return place, out

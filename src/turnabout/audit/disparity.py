@@ -11,17 +11,17 @@ import numpy as np
 
 from turnabout.audit.rates import Rate, members
 from turnabout.core import Recourse, Status
+from turnabout.documents import Document
 from turnabout.errors import TurnaboutError
 from turnabout.intervals import wilson
 from turnabout.markup import report_html
 from turnabout.parameters import Share, checked
-from turnabout.typing import Json
 
 NEAR = 0.005  # precisions that count as equally near
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Document):
     """The first share minus the second, with Newcombe's interval; unknown (None, within [-1, 1]) if one of them is."""
 
     value: float | None
@@ -49,14 +49,9 @@ class Difference:
             return "unknown (one group is empty)"
         return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        out: Json = {"value": self.value, "low": self.low, "high": self.high}
-        return out | {"first": self.first.to_dict(), "second": self.second.to_dict()}
-
 
 @dataclass(frozen=True)
-class Disparity:
+class Disparity(Document):
     """By how much one group is better off than another.
 
     Attributes
@@ -76,11 +71,6 @@ class Disparity:
     def __str__(self) -> str:
         other = "everyone else" if self.against is None else self.against
         return f"{self.of} minus {other}: accepted or with recourse {self.everyone}; among the refused {self.refused}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON; groups by the text of their labels."""
-        names = {"of": str(self.of), "against": None if self.against is None else str(self.against)}
-        return names | {"everyone": self.everyone.to_dict(), "refused": self.refused.to_dict()}
 
 
 def disparity(answer: Recourse, groups: Any, of: Hashable | None = None, against: Hashable | None = None) -> Disparity:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.intervals import mean_interval
-from turnabout.typing import Json
 
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Document):
     """A number estimated from n people, with its interval.
 
     Attributes
@@ -90,7 +90,3 @@ class Estimate:
             return f"unknown ({self.n} people)"
         ends = ", ".join("unknown" if end is None else f"{end:.4g}" for end in (self.low, self.high))
         return f"{self.value:.4g} [{ends}]"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON; the unknown is null."""
-        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}

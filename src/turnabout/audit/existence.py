@@ -11,17 +11,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.audit.ceiling import never_accepted
 from turnabout.audit.choices import Choices
 from turnabout.audit.rates import Rate
 from turnabout.audit.reach import limits, movable, regions
 from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
+from turnabout.documents import Document
 from turnabout.errors import ProblemError
 from turnabout.markup import report_html
 from turnabout.parameters import Maybe, Whole, checked
 from turnabout.schema import as_frame
-from turnabout.typing import Json, Tensor
+from turnabout.solvers.boxes import never_accepted
+from turnabout.typing import Tensor
 
 MOST_FEATURES = 3
 BUDGET = 20_000  # rows per person up to which all are tried
@@ -32,7 +33,7 @@ FEW = 64  # rows that are sooner tried than excluded
 
 
 @dataclass(frozen=True, eq=False)
-class Existence:
+class Existence(Document):
     """Whether an accepted row exists within each person's reach.
 
     Attributes
@@ -58,11 +59,6 @@ class Existence:
     def __str__(self) -> str:
         how = "exact" if self.exact else f"lower bounds: {int((~self.people['settled']).sum())} people are not settled"
         return f"recourse exists among the refused: {self.refused}; accepted or with recourse: {self.everyone}; {how}"
-
-    def to_dict(self) -> Json:
-        """The shares as plain values for JSON."""
-        shares = {"refused": self.refused.to_dict(), "everyone": self.everyone.to_dict()}
-        return {**shares, "exact": self.exact, "seconds": self.seconds}
 
     def found_by(self, answer: Recourse) -> Rate:
         """Of the refused people for whom recourse exists, the share to whom an answer gives an option."""

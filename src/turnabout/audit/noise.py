@@ -18,6 +18,7 @@ import torch
 from turnabout.audit.rates import Rate
 from turnabout.audit.reach import Wobble, wobble
 from turnabout.core import Problem, Recourse
+from turnabout.documents import Document
 from turnabout.errors import ProblemError
 from turnabout.markup import report_html
 from turnabout.models import Differentiable, Linear
@@ -87,7 +88,7 @@ def kept(problem: Problem, x: Tensor, decision: Tensor, shake: Wobble, draws: in
 
 
 @dataclass(frozen=True, eq=False)
-class Turns:
+class Turns(Document):
     """How small a change turns each person's decision, as far as DeepFool found one.
 
     Attributes
@@ -201,7 +202,7 @@ def _share(problem: Problem, x: Tensor, yes: Tensor, change: Tensor, shake: Wobb
 
 
 @dataclass(frozen=True)
-class Natural:
+class Natural(Document):
     """Decisions under natural changes.
 
     Attributes
@@ -220,10 +221,6 @@ class Natural:
     def __str__(self) -> str:
         moved = "" if self.size is None else f" (moves of {self.size:.3g} deviations)"
         return f"unchanged after a natural change{moved}: {self.typical}; after each of them: {self.worst}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        return {"typical": self.typical.to_dict(), "worst": self.worst.to_dict(), "size": self.size}
 
 
 @checked(

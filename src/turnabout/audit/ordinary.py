@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.rates import Rate
+from turnabout.documents import Document
 from turnabout.errors import ProblemError
 from turnabout.markup import report_html
 from turnabout.parameters import Whole, checked
 from turnabout.schema import Schema, as_frame
-from turnabout.typing import Json
 
 Kind = Literal["network", "forest", "linear"]
 LEAST = 5  # rows of each class, in each part, without which nothing is learned or tested
 
 
 @dataclass(frozen=True)
-class TwoSample:
+class TwoSample(Document):
     """How well classifiers tell two sets of rows apart.
 
     Attributes
@@ -46,11 +46,6 @@ class TwoSample:
             return "too few rows to tell anything apart"
         rates = "; ".join(f"{kind} {rate}" for kind, rate in self.accuracy.items())
         return f"accuracy of telling recourse from ordinary rows (0.5 is guessing): {rates}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        accuracy = {kind: rate.to_dict() for kind, rate in self.accuracy.items()}
-        return {"accuracy": accuracy, "learned_on": self.learned_on, "tested_on": self.tested_on}
 
 
 @checked(ProblemError, seed=Whole(0))

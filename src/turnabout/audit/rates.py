@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Recourse, Status
+from turnabout.documents import Document
 from turnabout.errors import TurnaboutError
 from turnabout.intervals import clopper_pearson
 from turnabout.markup import report_html
@@ -18,7 +19,7 @@ from turnabout.typing import Json
 
 
 @dataclass(frozen=True)
-class Rate:
+class Rate(Document):
     """A share of n people, with its exact (Clopper-Pearson) interval.
 
     Where nobody was counted there is no share: the value is None and the interval is all of [0, 1].
@@ -71,13 +72,9 @@ class Rate:
             return "unknown (nobody to count)"
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.hits:.6g} of {self.n})"
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON; an unknown rate is null."""
-        return {"value": self.value, "low": self.low, "high": self.high, "hits": self.hits, "n": self.n}
-
 
 @dataclass(frozen=True)
-class RecourseRates:
+class RecourseRates(Document):
     """Shares of people with recourse, in one answer.
 
     Attributes
@@ -100,16 +97,8 @@ class RecourseRates:
         return "\n".join(lines)
 
     def to_dict(self) -> Json:
-        """Plain values for JSON; groups by the text of their labels."""
-        out: Json = {"refused": self.refused.to_dict(), "everyone": self.everyone.to_dict()}
-        groups = {str(group): rates.to_dict() for group, rates in self.by_group.items()}
-        if len(groups) < len(self.by_group):
-            alike = list(self.by_group)
-            raise TurnaboutError(
-                f"of the groups {alike} two have the same text, and only one would be written.",
-                hint="give the groups names that differ as text, or use to_frame().",
-            )
-        return out | ({"by_group": groups} if groups else {})
+        """Plain values for JSON; groups by the text of their labels, where there are any."""
+        return {name: part for name, part in super().to_dict().items() if name != "by_group" or part}
 
     def to_frame(self) -> pd.DataFrame:
         """One line per group and metric: group (None for all), metric, value, low, high, n."""

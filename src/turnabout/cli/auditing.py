@@ -149,7 +149,7 @@ class _Audit:
         from turnabout.audit.fairness.subgroups import worst_subgroup
         from turnabout.audit.promises.lasting import lasting
         from turnabout.audit.risk.price import price_of_landing
-        from turnabout.core.frames import plain as as_json
+        from turnabout.documents.frames import plain as as_json
         from turnabout.render.plane import landing_plane
 
         problem, train = self._problem(yes)

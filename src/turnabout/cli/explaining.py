@@ -119,7 +119,7 @@ def explain_people(
 def assemble(problem: Problem, attribution: Attribution, answer: object, most: int) -> Json:
     """The document, of which the page is drawn."""
     from turnabout.core import Recourse
-    from turnabout.core.frames import plain
+    from turnabout.documents.frames import plain
     from turnabout.explain import reasons, responsiveness
 
     assert isinstance(answer, Recourse)

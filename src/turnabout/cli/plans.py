@@ -60,7 +60,7 @@ def plan(
     seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None,
     query_limit: Annotated[
-        int | None, typer.Option(help="Rows of the model that may be asked for each person.", min=1)
+        int | None, typer.Option(help="Rows that a search may ask the model about, for each refused person.", min=1)
     ] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
     format: Annotated[Format, typer.Option(help="What to write to stdout.")] = "text",

@@ -74,7 +74,7 @@ def find(
     seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None,
     query_limit: Annotated[
-        int | None, typer.Option(help="Rows of the model that may be asked for each person.", min=1)
+        int | None, typer.Option(help="Rows that a search may ask the model about, for each refused person.", min=1)
     ] = None,
     unseen_levels: Annotated[
         UnseenLevels, typer.Option(help="Whether plans may move to levels that training did not have.")

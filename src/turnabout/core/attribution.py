@@ -4,51 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 
-from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.core.validation import check_document
-from turnabout.documents import read_json, reads, shown, write_json
+from turnabout.documents import Document, Versioned, shown
 from turnabout.errors import TurnaboutError, also
 from turnabout.markup import block
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Json
 
-VERSION = 1
-
 Kind = Literal["contribution", "slope", "direction"]
 Space = Literal["input", "concept"]
 
+TABLES = ("values", "errors", "base", "output")
+
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
+class Pixels(Document):
     """Where the concepts of an image lie: segments (height, width), whole numbers from 0, one for each concept."""
 
     segments: np.ndarray
 
+    kind = "Pixels"
+    keys = "kind segments"
+
     def to_dict(self) -> Json:
-        return {"segments": self.segments.astype(int).tolist()}
+        """Plain values for JSON."""
+        return super().to_dict() | {"segments": self.segments.astype(int).tolist()}
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(Document):
     """Where the concepts of a text lie: (start, end, concept) of every occurrence, in the order of the text."""
 
     text: str
     spans: tuple[tuple[int, int, int], ...]
 
-    def to_dict(self) -> Json:
-        return {"text": self.text, "spans": [list(span) for span in self.spans]}
+    kind = "Words"
+    keys = "kind text spans"
 
 
 Layout = Pixels | Words
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution:
+class Attribution(Versioned):
     """One number for each person and feature (or concept), and how it was come by.
 
     What the numbers are is told by `kind`:
@@ -96,6 +99,11 @@ class Attribution:
     notes: tuple[str, ...] = ()
     layout: Layout | None = None
     unit: str | None = None
+
+    mark = "turnabout_attribution"
+    title = "an attribution"
+    keys = "values output errors base kind space score made_by exact asked seed notes layout unit"
+    later = "unit"
 
     def __post_init__(self) -> None:
         _check_kind(self.kind)
@@ -162,80 +170,30 @@ class Attribution:
             )
         return replace(self, values=pd.DataFrame(added, index=self.values.index), errors=errors)
 
-    def to_dict(self) -> Json:
-        """Plain data."""
-        layout: Json | None = None
-        if self.layout is not None:
-            layout = {"kind": type(self.layout).__name__} | self.layout.to_dict()
-        return {
-            "turnabout_attribution": VERSION,
-            "values": frame_to_json(self.values),
-            "output": None if self.output is None else frame_to_json(self.output.to_frame("output")),
-            "errors": None if self.errors is None else frame_to_json(self.errors),
-            "base": None if self.base is None else frame_to_json(self.base.to_frame("base")),
-            "kind": self.kind,
-            "space": self.space,
-            "score": self.score,
-            "made_by": self.made_by,
-            "exact": self.exact,
-            "asked": self.asked,
-            "seed": self.seed,
-            "notes": list(self.notes),
-            "layout": layout,
-            "unit": self.unit,
-        }
-
-    def to_json(self, indent: int | None = None) -> str:
-        return write_json(self.to_dict(), indent)
-
     @classmethod
-    @reads("this attribution", TurnaboutError, "pass what Attribution.to_json wrote, as it was written.")
-    def from_dict(cls, document: Json) -> Attribution:
-        """The inverse of to_dict; a damaged document is refused, with where it is damaged."""
-        if not isinstance(document, dict) or document.get("turnabout_attribution") != VERSION:
-            raise TurnaboutError(
-                "this is not an attribution of turnabout, or one of another version.",
-                hint=f"this release reads turnabout_attribution version {VERSION}, as written by Attribution.to_json.",
-            )
+    def _check(cls, document: Json) -> None:
         if "kind" in document:
             _check_kind(document["kind"])
         check_document(document, "attribution", "this attribution")
-        errors, base, output, layout = (document[name] for name in ("errors", "base", "output", "layout"))
-        place: Layout | None = None
-        if layout is not None and layout["kind"] == "Pixels":
-            place = Pixels(np.array(layout["segments"]))
-        elif layout is not None:
-            place = Words(layout["text"], tuple((a, b, c) for a, b, c in layout["spans"]))
-
-        def read(table: Json, name: str) -> pd.DataFrame:
-            frame = frame_from_json(table, f"'{name}'")
-            if document.get("labels") == "datetime":  # of releases that wrote no types of labels
-                frame = frame.set_axis(pd.to_datetime(frame.index, format="ISO8601"))
-            if not frame.columns.is_unique:
-                raise ValueError(f"'{name}' have two columns of the same name")
-            if name != "values" and not frame.index.equals(values.index):
-                raise ValueError(f"'{name}' are not of the people of 'values'")
-            return frame
-
-        values = read(document["values"], "values")
-        spread = None if errors is None else read(errors, "errors")
-        if spread is not None and not spread.columns.equals(values.columns):
-            raise ValueError("'errors' are not of the columns of 'values'")
-        return cls(
-            values=values,
-            errors=spread,
-            base=None if base is None else read(base, "base")["base"],
-            output=None if output is None else read(output, "output")["output"],
-            notes=tuple(document["notes"]),
-            layout=place,
-            unit=document.get("unit"),
-            **{name: document[name] for name in ("kind", "space", "score", "made_by", "exact", "asked", "seed")},
-        )
 
     @classmethod
-    def from_json(cls, text: str) -> Attribution:
-        """The inverse of to_json."""
-        return cls.from_dict(read_json(text, "this is not", hint="pass what Attribution.to_json wrote."))
+    def _read(cls, document: Json) -> Self:
+        told = super()._read(document)
+        tables = {name: table for name in TABLES if (table := getattr(told, name)) is not None}
+        if document.get("labels") == "datetime":  # of releases that wrote no types of labels
+            dated = {name: t.set_axis(pd.to_datetime(t.index, format="ISO8601")) for name, t in tables.items()}
+            return replace(told, **dated)._fits()
+        return told._fits()
+
+    def _fits(self) -> Self:
+        """Refuse tables of a document that do not belong together."""
+        for name in TABLES[1:]:
+            table = getattr(self, name)
+            if table is not None and not table.index.equals(self.values.index):
+                raise ValueError(f"'{name}' are not of the people of 'values'")
+        if self.errors is not None and not self.errors.columns.equals(self.values.columns):
+            raise ValueError("'errors' are not of the columns of 'values'")
+        return self
 
 
 def _check_kind(kind: object) -> None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.core.answer import Draft
+from turnabout.core.builder import RecourseBuilder
 from turnabout.core.problem import Problem
 from turnabout.core.result import Status
 from turnabout.core.run import Run
+from turnabout.documents.cells import is_single
 from turnabout.errors import MethodError
 from turnabout.models.base import Differentiable
-from turnabout.models.original import is_nullable
-from turnabout.models.pinned import Typed, pinned
-from turnabout.schema import Reading
-from turnabout.schema.features import is_missing, is_single
+from turnabout.models.column_types import is_nullable
+from turnabout.models.derived import Typed, pinned
+from turnabout.schema import Reading, as_frame
+from turnabout.schema.features import is_missing
 from turnabout.typing import Tensor
 
 TIES = 256  # people on the boundary itself who are asked about alone; more of them are ties of a model with few values
@@ -38,10 +40,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Intake:
-    """The people whose rows could be read, m of them; the others are entered in the draft."""
+    """The people whose rows could be read, m of them; the others are entered in the builder."""
 
     problem: Problem
-    draft: Draft
+    builder: RecourseBuilder
     place: np.ndarray  # (m,) of each in the table as given
     table: pd.DataFrame  # (m rows) the schema's columns
     x: Tensor  # (m, d)
@@ -66,7 +68,7 @@ class Intake:
             plain = ~np.isin(refused, odd)
             yield Group(self.problem, refused[plain], complete=self.precise)
             yield Group(self.problem, odd[same], complete=False)
-            left = ~same | (self.draft.status[self.place[odd]] != Status.FOUND)
+            left = ~same | (self.builder.status[self.place[odd]] != Status.FOUND)
             yield from self._pinned(odd[left], fast[left])
         else:
             yield Group(self.problem, refused, complete=self.precise)
@@ -86,39 +88,53 @@ class Intake:
             yield Group(self.problem.decided_by(model), mine, complete=self.precise)
 
 
-def check_people(given: pd.DataFrame) -> None:
-    """Refuse tables in which people cannot be told apart by their labels."""
+def as_people(people: Any) -> pd.DataFrame:
+    """A table of people as a frame; refuses those in which people cannot be told apart by their labels."""
+    given = as_frame(people)
     odd_label = given.index.dtype == object and any(isinstance(label, tuple) for label in given.index)
     if isinstance(given.index, pd.MultiIndex) or odd_label or given.index.hasnans:
         raise MethodError("people have an index of several levels, or with gaps.", hint="people.reset_index() first.")
     if not given.index.is_unique:
         twice = given.index[given.index.duplicated()][0]
         raise MethodError(f"two people share the index label {twice!r}.", hint="people.reset_index(drop=True)")
+    return given
 
 
 def take_in(problem: Problem, given: pd.DataFrame, device: str, run: Run) -> Intake:
-    """Read and judge the people of a table; whoever cannot be read, or has no answer, is told so in the draft."""
+    """Read and judge the people of a table; whoever cannot be read, or has no answer, is told so in the builder."""
     reading = problem.schema.read(given)
-    draft = Draft(problem, reading.table)
+    builder = RecourseBuilder(problem, reading.table)
     lost = reading.unreadable.any(1) if problem.model.encoded else reading.lost
     for row in np.flatnonzero(lost):
-        draft.without(np.array([row]), Status.UNREADABLE, reading.complaint(int(row)).message)
+        builder.without(np.array([row]), Status.UNREADABLE, reading.complaint(int(row)).message)
     place = np.flatnonzero(~lost)
     table = reading.readable(reading.table, place)
     margin, unanswered = problem.ask_original(table)
     _judge_ties(problem, table, margin, run)
-    draft.status[place[margin >= 0]] = Status.ACCEPTED
-    draft.without(place[np.isnan(margin)], Status.FAILED, "the model gives no number for this person's own row.")
+    builder.status[place[margin >= 0]] = Status.ACCEPTED
+    builder.without(place[np.isnan(margin)], Status.FAILED, "the model gives no number for this person's own row.")
     for i, error in unanswered.rows.items():
-        draft.without(place[[i]], Status.FAILED, f"the model failed on this person's own row: {error.message}")
-    _warn(draft, int(lost.sum()), len(unanswered))
+        builder.without(place[[i]], Status.FAILED, f"the model failed on this person's own row: {error.message}")
+    _warn(builder, int(lost.sum()), len(unanswered))
     x = reading.x[torch.as_tensor(place)].to(device)
     asked, precise = _in_their_precision(problem, table)
     odd = _odd(problem, reading, place)
-    if problem.model.compiled and not problem.model.encoded:  # a mark of a missing cell may mean more in another type
-        unlike = ~_agrees(problem, problem.margin(x).cpu().numpy(), margin) & np.isfinite(margin)
-        odd |= unlike[:, None] & table.isna().to_numpy(dtype=bool)
-    return Intake(asked, draft, place, table, x, margin, odd, precise)
+    if not problem.model.encoded:
+        odd |= _unlike(problem, table, x, margin)
+    return Intake(asked, builder, place, table, x, margin, odd, precise)
+
+
+def _unlike(problem: Problem, table: pd.DataFrame, x: Tensor, margin: np.ndarray) -> np.ndarray:
+    """(m, F) missing cells of people whose encoded row has another margin: their mark means more in another type."""
+    absent = table.isna().to_numpy(dtype=bool, copy=True)
+    if not problem.model.compiled:  # what a search asks is told from what was asked in types with <NA> alone
+        absent &= [is_nullable(dtype) for dtype in table.dtypes]
+    some = np.flatnonzero(absent.any(1) & np.isfinite(margin))
+    if len(some):
+        fast = problem.ask(x[torch.as_tensor(some, device=x.device)])[0].cpu().numpy()
+        absent[some] &= ~_agrees(problem, fast, margin[some])[:, None]
+    absent[~np.isfinite(margin)] = False
+    return absent
 
 
 def _agrees(problem: Problem, fast: np.ndarray, margin: np.ndarray) -> np.ndarray:
@@ -162,7 +178,7 @@ def _judge_ties(problem: Problem, table: pd.DataFrame, margin: np.ndarray, run: 
 
 def _odd(problem: Problem, reading: Reading, place: np.ndarray) -> np.ndarray:
     """(m, F) cells that the model looks at and x does not tell: unread ones, and marks of missing cells unlike
-    those of the training table."""
+    those of the training table, or unlike NaN where that is not known."""
     schema, model = problem.schema, problem.model
     odd = reading.odd[place].copy()
     if model.encoded:
@@ -171,25 +187,26 @@ def _odd(problem: Problem, reading: Reading, place: np.ndarray) -> np.ndarray:
     for f, feature in enumerate(schema.features):
         if feature.name not in model.columns:
             odd[:, f] = False
-        elif feature.missing and like is not None:
+        elif feature.missing:
             column = reading.table[feature.name].iloc[place]
-            if is_nullable(column.dtype, like[feature.name].dtype):  # made plain before the model sees it
+            trained = column.iloc[:0].astype(object) if like is None else like[feature.name]
+            if is_nullable(column.dtype, trained.dtype) and not model.keeps_nullable:  # made plain before it is seen
                 continue
             absent = column.isna().to_numpy(dtype=bool)
-            usual = next((cell for cell in like[feature.name] if is_missing(cell)), np.nan)
+            usual = next((cell for cell in trained if is_missing(cell)), np.nan)
             if absent.any():
                 odd[absent, f] = [type(cell) is not type(usual) for cell in column[absent]]
     return odd
 
 
-def _warn(draft: Draft, unreadable: int, failed: int) -> None:
+def _warn(builder: RecourseBuilder, unreadable: int, failed: int) -> None:
     """Say once how many people have no answer because of their row or the model."""
     for count, status in ((unreadable, Status.UNREADABLE), (failed, Status.FAILED)):
         if count:
-            first = next(p for p in sorted(draft.why) if draft.status[p] == status)
+            first = next(p for p in sorted(builder.why) if builder.status[p] == status)
             what = "cannot be read" if status == Status.UNREADABLE else "have no answer of the model"
             warnings.warn(
-                f"{count} of {len(draft.table)} people {what} and are {status.value}; person "
-                f"{draft.table.index[first]!r}: {draft.why[first][0]}",
+                f"{count} of {len(builder.table)} people {what} and are {status.value}; person "
+                f"{builder.table.index[first]!r}: {builder.why[first][0]}",
                 stacklevel=4,
             )

@@ -25,7 +25,7 @@ import pandas as pd
 
 from turnabout.errors import MethodError
 from turnabout.models import Model
-from turnabout.models.both import both
+from turnabout.models.derived import both
 from turnabout.parameters import Positive, Share, checked
 from turnabout.schema import as_frame
 

@@ -10,26 +10,27 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 import torch
 
-from turnabout.core.answer import Ended
 from turnabout.core.arguments import as_device, as_landing, as_progress
-from turnabout.core.intake import Intake, check_people, take_in
-from turnabout.core.land import find_landing
+from turnabout.core.builder import Ended
+from turnabout.core.chunk import Chunk
+from turnabout.core.intake import Intake, as_people, take_in
 from turnabout.core.landing import Landing
+from turnabout.core.landing_method import LandingMethod
+from turnabout.core.plan_stages import stages_for
 from turnabout.core.problem import Problem
+from turnabout.core.progress import Done
 from turnabout.core.result import Proposal, Recourse, Status
 from turnabout.core.run import Run
-from turnabout.core.settle import settle
-from turnabout.core.settle_plans import settle_plans
 from turnabout.errors import MethodError, ModelError, also
 from turnabout.parameters import Declared, Maybe, Parameters, Positive, Whole, check_parameters, parameters_of
-from turnabout.schema import as_frame
 from turnabout.typing import Progress, Tensor
 
 SEARCH = 0.65  # share of the time left that a search may take; the rest is for verifying what it found
+MOST_OPTIONS = 1_000_000
 PROBE = 64  # people asked twice, to catch a model whose answers change between calls
 ASKED = Declared(
     MethodError,
-    options=Whole(1, hint="ask for 1 or more."),
+    options=Whole(1, most=MOST_OPTIONS, hint=f"ask for 1 or more, {MOST_OPTIONS:,} at most."),
     seed=Whole(0, hint="use seed=0."),
     time_limit=Maybe(Positive(hint="give seconds above 0, or None.")),
     query_limit=Maybe(Whole(1, hint="give 1 or more rows, or None.")),
@@ -40,7 +41,7 @@ class Method(Parameters, ABC):
     """Answers a problem of recourse.
 
     A subclass stores its parameters in `__init__` under their own names, may prepare in `_fit`, and proposes new
-    points, or plans of steps, in `_search`. It never grades itself: `find` snaps, polishes and verifies points, and
+    points, or plans of steps, in `_search`. It never grades itself: `find` projects, refines and verifies points, and
     replays and verifies plans.
 
     Class attributes
@@ -169,28 +170,22 @@ class Method(Parameters, ABC):
         """
         problem = self._check(options, seed, time_limit, query_limit)
         run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit)
-        given = as_frame(people)
-        check_people(given)
-        progress, landing = as_progress(progress), as_landing(landing)
+        given, progress, landing = as_people(people), as_progress(progress), as_landing(landing)
         if landing is not None:
-            return find_landing(self, given, landing, run, progress)
+            return LandingMethod(self, landing).answer(given, run, progress)
         intake = take_in(problem, given, self.device_, run)
         run.note_call(len(given), run.seconds)
         problem.schema.warn_outside(intake.x)
         self._probe(intake, run)
-        done = len(given) - int((intake.margin < 0).sum())
-        if progress is not None:
-            progress(done, len(given))
+        done = Done(len(given), progress, len(given) - int((intake.margin < 0).sum()))
         for group in intake.groups(run.late):
             worker = self if run.late else self._for(group.problem)
             complete = group.complete and worker.problem_.model is group.problem.model
             for start in range(0, len(group.rows), self.chunk):
                 rows = group.rows[start : start + self.chunk]
-                worker._answer_chunk(intake, rows, run, complete)
-                done = min(done + len(rows), len(given))
-                if progress is not None:
-                    progress(done, len(given))
-        return intake.draft.wrap(given, repr(self), run.seconds, self.ranked)
+                worker._answer(intake, rows, run, complete)
+                done.add(len(rows))
+        return intake.builder.collect(given, repr(self), run.seconds, self.ranked)
 
     def _for(self, problem: Problem) -> Self:
         """This method for the same question put to another decision maker; itself if it cannot search with that one."""
@@ -198,63 +193,72 @@ class Method(Parameters, ABC):
             return self
         return self.clone().fit(problem, self.device_)
 
-    def _answer_chunk(self, intake: Intake, rows: np.ndarray, run: Run, complete: bool) -> None:
-        """Search, settle and enter some people; `complete` says whether their encoded rows tell all of them."""
-        problem, draft = self.problem_, intake.draft
-        x = intake.x[torch.as_tensor(rows, device=intake.x.device)]
-        lo, hi = problem.bounds(x)
-        movable = (hi > lo).any(1).cpu().numpy()
-        stuck = "none of this person's features may change, and their own row is refused."
-        draft.impossible(intake.place[rows[~movable]], stuck)
-        rows, x = rows[movable], x[torch.as_tensor(movable, device=x.device)]
+    def _answer(self, intake: Intake, rows: np.ndarray, run: Run, complete: bool) -> None:
+        """Propose, project, refine, verify and enter, for some people.
+
+        complete : whether their encoded rows tell all of them, so that what is proved of these holds for the people.
+        """
+        problem, builder = self.problem_, intake.builder
+        rows = self._those_who_can_move(intake, rows)
         if not len(rows):
             return
         if run.late:
             late = "the time limit passed before this person was searched."
-            draft.without(intake.place[rows], Status.UNFINISHED, late)
+            builder.without(intake.place[rows], Status.UNFINISHED, late)
             return
-        table, margin = intake.table.iloc[rows], intake.margin[rows]
+        x = intake.x[torch.as_tensor(rows, device=intake.x.device)]
         worker = copy.copy(self)  # so that a fitted method may serve several calls at once
         worker.run, before = run, copy.copy(run)
         run.allow(len(rows))
+        chunk = Chunk(problem, intake.table.iloc[rows], x, self.ranked, worker.ask, run)
         try:
             with run.within(SEARCH):
                 proposal = worker._search(x)
-            if proposal.plans is not None:
-                settled = settle_plans(problem, table, x, proposal, self.ranked, worker.ask, run)
-            else:
-                settled = settle(problem, table, x, proposal, self.ranked, worker.ask, run)
+            verified = stages_for(chunk, proposal).options()
         except ModelError as error:
             self._give_up(intake, rows, run, complete, error)
             return
         ended = Ended.of(run, before, len(rows))
         if ended.status is Status.FAILED and len(rows) > 1:  # on whose rows? those without an option are searched alone
-            for i in np.flatnonzero(~draft.enter(intake.place[rows], settled)):
-                self._answer_chunk(intake, rows[[i]], run, complete)
+            for i in np.flatnonzero(~builder.enter(intake.place[rows], verified)):
+                self._answer(intake, rows[[i]], run, complete)
             return
         asked_all = complete and (run.failed, run.skipped) == (before.failed, before.skipped)
-        if proposal.impossible is not None and asked_all:
-            claimed = proposal.impossible.nonzero().squeeze(1).cpu()
-            if len(claimed):
-                sound = problem.reads_back(
-                    table.iloc[claimed.numpy()], x[claimed.to(x.device)], margin[claimed.numpy()]
-                )
-                proposal.impossible[claimed] = torch.as_tensor(sound, device=proposal.impossible.device)
-        else:
-            proposal.impossible = None  # what was not asked proves nothing
-        draft.add(intake.place[rows], x, settled, proposal, ended)
+        self._check_proofs(chunk, proposal, intake.margin[rows] if asked_all else None)
+        builder.add(intake.place[rows], x, verified, proposal, ended)
+
+    def _those_who_can_move(self, intake: Intake, rows: np.ndarray) -> np.ndarray:
+        """The rows of people who may change something; the others are entered as they are."""
+        lo, hi = self.problem_.bounds(intake.x[torch.as_tensor(rows, device=intake.x.device)])
+        movable = (hi > lo).any(1).cpu().numpy()
+        stuck = "none of this person's features may change, and their own row is refused."
+        intake.builder.impossible(intake.place[rows[~movable]], stuck)
+        return rows[movable]
+
+    def _check_proofs(self, chunk: Chunk, proposal: Proposal, margin: np.ndarray | None) -> None:
+        """Keep proofs for people whom the search saw as the original does; margin: the original's, None if unknown."""
+        if proposal.impossible is None:
+            return
+        if margin is None:  # what was not asked proves nothing
+            proposal.impossible = None
+            return
+        claimed = proposal.impossible.nonzero().squeeze(1).cpu()
+        if len(claimed):
+            people, x = chunk.table.iloc[claimed.numpy()], chunk.x[claimed.to(chunk.x.device)]
+            sound = self.problem_.reads_back(people, x, margin[claimed.numpy()])
+            proposal.impossible[claimed] = torch.as_tensor(sound, device=proposal.impossible.device)
 
     def _give_up(self, intake: Intake, rows: np.ndarray, run: Run, complete: bool, error: ModelError) -> None:
         """The model failed during a search: try fewer people at a time, unless it does not answer at all any more."""
         if len(rows) > 1 and not intake.problem.ask_original(intake.table.iloc[rows[:1]])[1].is_down:
             for half in np.array_split(rows, 2):
-                self._answer_chunk(intake, half, run, complete)
+                self._answer(intake, half, run, complete)
             return
         warnings.warn(
             f"the model failed during a search, {len(rows)} people have no answer: {error.message}", stacklevel=4
         )
         reason = f"the model failed during the search: {error.message}"
-        intake.draft.without(intake.place[rows], Status.FAILED, reason)
+        intake.builder.without(intake.place[rows], Status.FAILED, reason)
 
     def _check(self, options: int, seed: int, time_limit: float | None, query_limit: int | None) -> Problem:
         if not hasattr(self, "problem_"):

@@ -1,8 +1,10 @@
-"""A bar that shows how far a search is."""
+"""How far a search is, and a bar that shows it."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from turnabout.typing import Progress
 
 
 class Bar:
@@ -25,3 +27,17 @@ class Bar:
         if done >= total:
             self._bar.stop()
             self._bar = None
+
+
+class Done:
+    """Counts people who have their answer, and tells whoever asked for progress."""
+
+    def __init__(self, total: int, progress: Progress | None, done: int):
+        self.total, self.progress, self.done = total, progress, 0
+        self.add(done)
+
+    def add(self, more: int) -> None:
+        """So many more people have their answer."""
+        self.done = min(self.done + more, self.total)
+        if self.progress is not None:
+            self.progress(self.done, self.total)

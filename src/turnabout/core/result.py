@@ -7,23 +7,23 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from turnabout.core.attribution import Attribution
-from turnabout.core.frames import frame_from_json, frame_to_json
 from turnabout.core.plan import Plans
+from turnabout.core.refine import Criterion
 from turnabout.core.validation import check_document, load_schema
-from turnabout.documents import read_json, reads, write_json
+from turnabout.documents import Versioned
+from turnabout.documents.frames import frame_from_json, frame_to_json
 from turnabout.errors import TurnaboutError, also
 from turnabout.markup import block
 from turnabout.schema import Schema
 from turnabout.schema.features import cells_of
 from turnabout.typing import Json, Tensor, is_whole
 
-VERSION = 1
 NUMBERS = ("cost", "margin")
 STEPS = {
     "action": "object",
@@ -68,6 +68,10 @@ class Proposal:
     of `impossible` and says why in `proof`. A method whose rows are legal and proved to be the cheapest says so by
     `minimal`: they are then verified as they are, without a walk back that could save nothing.
 
+    What a method aims for beyond bare acceptance (a robust margin, a density) is its `criterion`, rows (m, d) of people
+    x (m, d) -> (m,) bool: refinement drops a change or comes nearer only where it is met, and rows that meet it are
+    shown before rows that do not. The judge asks for acceptance alone.
+
     A method that answers with sequences of actions gives them as `plans`. They are then replayed and verified as they
     stand, and x_new is not looked at.
     """
@@ -77,6 +81,7 @@ class Proposal:
     proof: dict[int, str] = field(default_factory=dict)  # row -> one sentence that can be checked
     minimal: bool = False
     plans: Plans | None = None
+    criterion: Criterion | None = None
 
 
 def empty_steps() -> pd.DataFrame:
@@ -98,7 +103,7 @@ def empty_waived() -> pd.DataFrame:
 
 
 @dataclass(frozen=True, eq=False)
-class Recourse:
+class Recourse(Versioned):
     """Verified answers for a table of people.
 
     Attributes
@@ -129,6 +134,9 @@ class Recourse:
     plans: pd.DataFrame = field(default_factory=empty_plans)
     yes: str = ""
     waived: pd.DataFrame = field(default_factory=empty_waived)
+
+    mark = "turnabout_recourse"
+    title = "an answer"
 
     def __len__(self) -> int:
         return len(self.people)
@@ -276,7 +284,7 @@ class Recourse:
     def to_dict(self) -> Json:
         """Plain data under the versioned JSON Schema `recourse.schema.json`."""
         document = {
-            "turnabout_recourse": VERSION,
+            self.mark: self.version,
             "made_by": self.made_by,
             "yes": self.yes,
             "seconds": self.seconds,
@@ -288,21 +296,14 @@ class Recourse:
         parts = {"steps": self.steps, "plans": self.plans, "waived": self.waived}
         return document | {name: frame_to_json(frame) for name, frame in parts.items() if len(frame)}
 
-    def to_json(self, indent: int | None = None) -> str:
-        return write_json(self.to_dict(), indent)
+    @classmethod
+    def _check(cls, document: Json) -> None:
+        check_document(document, "recourse", "this answer")
 
     @classmethod
-    @reads("this answer", TurnaboutError, "pass what Recourse.to_json wrote, as it was written.")
-    def from_dict(cls, document: Json) -> Recourse:
-        """The inverse of to_dict; a damaged document is refused, with where it is damaged."""
-        if not isinstance(document, dict) or document.get("turnabout_recourse") != VERSION:
-            raise TurnaboutError(
-                "this is not an answer of turnabout, or one of another version.",
-                hint=f"this release reads turnabout_recourse version {VERSION}, as written by Recourse.to_json.",
-            )
+    def _read(cls, document: Json) -> Self:
         from turnabout.core.consistency import check_answer, torn
 
-        check_document(document, "recourse", "this answer")
         people, options, why = (frame_from_json(document[name], name) for name in ("people", "options", "why"))
         if len(document["status"]) != len(people):
             raise torn(f"it has {len(document['status'])} statuses for {len(people)} people")
@@ -313,11 +314,6 @@ class Recourse:
         answer = cls(people, options, status, why, document["made_by"], document["seconds"], **tables, yes=yes)
         check_answer(answer)
         return answer
-
-    @classmethod
-    def from_json(cls, text: str) -> Recourse:
-        """The inverse of to_json."""
-        return cls.from_dict(read_json(text, "this is not", hint="pass what Recourse.to_json wrote."))
 
 
 def json_schema() -> Json:

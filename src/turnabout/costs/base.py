@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from turnabout.documents import reads, shown
+from turnabout.documents import reads, shown, write
 from turnabout.errors import ProblemError
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor, as_float, as_tuple, is_number
@@ -167,12 +167,8 @@ class Cost(ABC):
 
     def to_dict(self) -> Json:
         """Plain values that `from_dict` turns back into this cost."""
-        out: Json = {"kind": type(self).__name__}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value != default(f):
-                out[f.name] = _plain(value)
-        return out
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != default(f)}
+        return {"kind": type(self).__name__} | {name: write(value) for name, value in given.items()}
 
 
 @reads("the cost", ProblemError, "compare with to_dict() of such a cost.")
@@ -283,14 +279,6 @@ def default(f: object) -> object:
 
 def _summands(cost: Cost) -> tuple[Cost, ...]:
     return cost.terms if isinstance(cost, Sum) else (cost,)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Cost):
-        return value.to_dict()
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _read(value: object) -> object:

@@ -5,29 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.markup import report_html
 from turnabout.parameters import Choice, checked
-from turnabout.typing import Json
 
 Goal = Literal["debug", "rank", "recourse", "audit"]
 Room = Literal["explain", "methods"]
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Document):
     """A name of `turnabout.explain` or `turnabout.methods`, and why it serves or does not serve."""
 
     name: str
     room: Room
     why: str
 
-    def to_dict(self) -> Json:
-        return {"name": self.name, "room": self.room, "why": self.why}
-
 
 @dataclass(frozen=True)
-class Recommendation:
+class Recommendation(Document):
     """Methods for a declared goal.
 
     Attributes
@@ -54,11 +51,6 @@ class Recommendation:
         lines += [f"  use {advice.room}.{advice.name}: {advice.why}" for advice in self.methods]
         lines += [f"  not {advice.room}.{advice.name}: {advice.why}" for advice in self.refused]
         return "\n".join(lines + [f"  caution: {caution}" for caution in self.cautions])
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        listed = {name: [advice.to_dict() for advice in getattr(self, name)] for name in ("methods", "refused")}
-        return {"goal": self.goal, **listed, "cautions": list(self.cautions)}
 
 
 def _explain(name: str, why: str) -> Advice:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Mapping
 from typing import Any, Self
 
 import torch
 
-from turnabout.core import Method, Problem, Proposal
-from turnabout.core.polish import polish
+from turnabout.core import Problem, Proposal
+from turnabout.core.refine import Standard, refine
 from turnabout.core.verify import clearance
 from turnabout.costs import BoundCost, Term
 from turnabout.errors import MethodError
-from turnabout.methods.bracket import Bracket
 from turnabout.methods.causal_chance import Chance, Judged, success_probability
-from turnabout.models import Differentiable
-from turnabout.nn.adam import Adam
+from turnabout.methods.gradient import GradientMethod, Space
 from turnabout.parameters import Finite, Positive, Share, Whole, checked
 from turnabout.rules import StructuralEquations
 from turnabout.rules.equations_bound import BoundEquations
@@ -27,6 +26,33 @@ __all__ = ["CausalRecourse", "success_probability"]
 DESCENT = 0.75  # share of the time left for a round; the rest is for walking back
 FEW = 32  # sets of equations drawn that the gradient sees
 MOST_CHOICES = 4  # features to hold or let follow, of which all combinations are tried
+
+
+class Acts(Space):
+    """Acts of people x (n, d), of which some features are held (n, q); a row decodes to what follows from it."""
+
+    def __init__(self, problem: Problem, x: Tensor, equations: BoundEquations, held: Tensor):
+        super().__init__(problem, x)
+        self.equations = equations
+        self.held = held
+
+    def take(self, who: Tensor) -> Self:
+        return type(self)(self.problem, self.x[who], self.equations, self.held[who])
+
+    def reachable(self, z: Tensor) -> Tensor:
+        return self.problem.schema.relax(self.x, z)
+
+    def decode(self, z: Tensor, draws: Mapping[str, Tensor] | None = None) -> Tensor:
+        return self.equations.predict(self.x, z, self.held, draws)  # (2)
+
+    def project(self, z: Tensor) -> Tensor:
+        if len(self.problem.rules) > bool(self.equations.lines):  # other rules hold of the row to which acts lead
+            return self.problem.relax(self.x, self.decode(z))
+        return self.problem.schema.relax(self.x, z)
+
+    def printed(self, z: Tensor) -> Tensor:
+        row = self.equations.predict(self.x, self.problem.schema.snap(self.x, z), self.held, printed=True)
+        return self.problem.snap(self.x, row) if self.problem.rules else row
 
 
 @checked(
@@ -41,7 +67,7 @@ MOST_CHOICES = 4  # features to hold or let follow, of which all combinations ar
     chance=Share(above=0),
     seed=Whole(0),
 )
-class CausalRecourse(Method):
+class CausalRecourse(GradientMethod[Acts]):
     r"""The cheapest acts that lead to a yes once all their consequences have come about.
 
     For each refused person x, with structural equations M (the problem's `StructuralEquations` rule), solves
@@ -87,7 +113,7 @@ class CausalRecourse(Method):
     draws are of Gaussian processes; ours of linear coefficients.
     """
 
-    requires = Differentiable
+    share = DESCENT
 
     def __init__(
         self,
@@ -133,83 +159,33 @@ class CausalRecourse(Method):
     # -- search -----------------------------------------------------------------------------------------------
 
     def _search(self, x: Tensor) -> Proposal:
-        n, modes = len(x), self.modes_.to(x.device)
-        every, held = x.repeat(len(modes), 1), modes.repeat_interleave(n, 0)  # (m n, d), (m n, q)
-        best = _Best.none(every)
-        bracket = Bracket(self.lam, best.cost)
-        for i in range(self.rounds):
-            away = every if i == 0 else self._elsewhere(every, i)
-            start = torch.where(torch.isfinite(best.cost).unsqueeze(1), every, away)
-            with self.run.within(DESCENT):
-                bracket.close_in(self._descend(every, start, held, bracket.lam, best))
-            if self.run.cut or self.run.expired:
-                break
-        for j, mode in enumerate(modes):
-            part = slice(j * n, (j + 1) * n)
-            best.row[part] = self._walk_back(x, best.row[part], mode)
+        best = self.descend(self.space(x))
+        for mode, row in zip(self.modes_.to(x.device), best.row.chunk(len(self.modes_)), strict=True):
+            row.copy_(self._walk_back(x, row, mode))
         # a row that is refused, or accepted by too few draws, is worth showing only where draws do not count
         rows = (best.row,) if self.chance_ is not None else (best.row, best.nearest)
-        return Proposal(torch.cat([t.reshape(len(modes), n, -1).movedim(0, 1) for t in rows], 1))
+        return Proposal(torch.cat([t.reshape(len(self.modes_), *x.shape).movedim(0, 1) for t in rows], 1))
 
-    def _elsewhere(self, x: Tensor, i: int) -> Tensor:
-        """A reachable point for each person, by the same draws for all."""
-        lo, hi = self.problem_.bounds(x)
-        share = torch.as_tensor(self.run.rng("start", i).random(x.shape[1]), dtype=x.dtype, device=x.device)
-        return self.problem_.schema.relax(x, lo + share * (hi - lo))
+    def space(self, x: Tensor) -> Acts:
+        modes = self.modes_.to(x.device)
+        every, held = x.repeat(len(modes), 1), modes.repeat_interleave(len(x), 0)  # (m n, d), (m n, q)
+        return Acts(self.known_, every, self.equations_, held)
 
-    def _descend(self, x: Tensor, start: Tensor, held: Tensor, lam: Tensor, best: _Best) -> Tensor:
-        """One round of (1) for everyone; updates the best rows in place, returns (n,) who was accepted."""
-        c = self.known_.cost
-        hit = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-        acts, adam = start.clone(), Adam(self.lr)
-        for step in range(1, self.steps + 1):
-            acts = acts.requires_grad_()
-            row = self.equations_.predict(x, acts, held)  # (2)
-            loss = (self.kappa - self._margin(x, acts, held, row)).clamp(min=0) + lam * c(x, row)  # (1)
-            (gradient,) = torch.autograd.grad(loss.sum(), acts)
-            acts = self._project(x, adam.step(acts.detach(), gradient), held)
-            last = step == self.steps or self.run.nearly_over
-            if step % self.patience == 0 or last:
-                hit |= self._look(x, acts, held, best)
-            if last or self.run.expired:
-                break
-        return hit
+    def loss(self, space: Acts, z: Tensor, weight: Tensor) -> Tensor:
+        f, c, row = self.known_.model.margin, self.known_.cost, space.decode(z)
+        margin = f(row)
+        if self.chance_ is not None:  # the low quantile over a few of the drawn sets of equations
+            few = {name: draws[:FEW] for name, draws in self.chance_.draws.items()}
+            rows = space.decode(z, few)  # (s, n, d)
+            margins = f(rows.flatten(0, 1)).reshape(rows.shape[:2])
+            rank = 1 + int((1 - self.chance_.aim) * len(margins))
+            margin = torch.minimum(margin, margins.kthvalue(rank, 0).values)
+        return (self.kappa - margin).clamp(min=0) + weight * c(space.x, row)  # (1)
 
-    def _margin(self, x: Tensor, acts: Tensor, held: Tensor, row: Tensor) -> Tensor:
-        """(n,) f of (1), or its low quantile over a few of the drawn sets of equations."""
-        margin: Tensor = self.known_.model.margin(row)
+    def confirm(self, space: Acts, row: Tensor) -> Tensor:
         if self.chance_ is None:
-            return margin
-        few = {name: draws[:FEW] for name, draws in self.chance_.draws.items()}
-        rows = self.equations_.predict(x, acts, held, few)  # (s, n, d)
-        margins = self.known_.model.margin(rows.flatten(0, 1)).reshape(rows.shape[:2])
-        rank = 1 + int((1 - self.chance_.aim) * len(margins))
-        return torch.minimum(margin, margins.kthvalue(rank, 0).values)
-
-    def _project(self, x: Tensor, acts: Tensor, held: Tensor) -> Tensor:
-        """Acts within what the person may do; where other rules hold, by the row they lead to."""
-        if len(self.known_.rules) > bool(self.equations_.lines):
-            return self.known_.relax(x, self.equations_.predict(x, acts, held))
-        return self.known_.schema.relax(x, acts)
-
-    def _look(self, x: Tensor, acts: Tensor, held: Tensor, best: _Best) -> Tensor:
-        """Round the iterate and keep the cheapest good row and the most nearly accepted one."""
-        problem = self.known_
-        legal = problem.schema.snap(x, acts)
-        row = self.equations_.predict(x, legal, held, printed=True)
-        if problem.rules:
-            row = problem.snap(x, row)
-        margin, cost = self.ask(row), problem.cost(x, row)
-        good = (margin >= clearance(problem)) & (problem.violation(x, row) <= 0)
-        better = good & (cost < best.cost)
-        if self.chance_ is not None and better.any():
-            some = better.nonzero().squeeze(1)
-            better[some] = good[some] = self.chance_.share(x[some], row[some], held[some]) >= self.chance_.aim
-        best.row[better], best.cost[better] = row[better], cost[better]
-        nearer = margin > best.margin
-        best.nearest[nearer] = self.equations_.predict(x[nearer], acts[nearer], held[nearer])
-        best.margin[nearer] = margin[nearer]
-        return good
+            return super().confirm(space, row)
+        return self.chance_.share(space.x, row, space.held) >= self.chance_.aim  # (3)
 
     def _walk_back(self, x: Tensor, row: Tensor, held: Tensor) -> Tensor:
         """Rows (n, d), NaN for none, with fewer and smaller acts where these still lead to a yes; held (q,)."""
@@ -221,24 +197,12 @@ class CausalRecourse(Method):
         through = Through(self.problem_, self.equations_, held)
         acts = through.acts(x, there)
         same = (through.row(x, acts) == there).all(1)  # not where another rule moved a consequence
-        acts[same] = polish(
-            through.problem(), lambda z: torch.full_like(z[:, 0], torch.inf), x[same], acts[same], 0.0,
-            lambda: self.run.expired,
-        )  # fmt: skip
+        anything = Standard(
+            through.problem(), lambda z: torch.full_like(z[:, 0], torch.inf), 0.0, lambda: self.run.expired
+        )
+        acts[same] = refine(anything, x[same], acts[same])
         row[some[same]] = through.row(x[same], acts[same])
         return row
-
-
-class _Best:
-    """The cheapest good row of each person (NaN: none), and what came nearest to a yes."""
-
-    def __init__(self, row: Tensor, cost: Tensor, nearest: Tensor, margin: Tensor):
-        self.row, self.cost, self.nearest, self.margin = row, cost, nearest, margin
-
-    @classmethod
-    def none(cls, x: Tensor) -> Self:
-        nothing, far = torch.full_like(x, torch.nan), torch.full_like(x[:, 0], torch.inf)
-        return cls(nothing, far, nothing.clone(), -far)
 
 
 class Through:
@@ -260,7 +224,7 @@ class Through:
         return self.equations.predict(x, acts, self.held.expand(*acts.shape[:-1], -1), printed=True) + 0.0
 
     def problem(self) -> Problem:
-        """A problem over acts for `polish`: its cost is that of the row, its one rule that the row is good."""
+        """A problem over acts for `refine`: its cost is that of the row, its one rule that the row is good."""
         out = copy.copy(self.base)
         out.cost = BoundCost(self.base.cost.made_by, self.base.cost.names, (_CostThrough(self),))
         out.rules = (_GoodThrough(self),)

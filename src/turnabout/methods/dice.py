@@ -6,12 +6,11 @@ from typing import ClassVar, Self
 
 import torch
 
-from turnabout.core import Method, Proposal
-from turnabout.core.polish import polish
+from turnabout.core import Problem, Proposal, Run
+from turnabout.core.refine import Standard, refine
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
-from turnabout.models import Differentiable
-from turnabout.nn.adam import Adam
+from turnabout.methods.gradient import Assessed, Fading, GradientMethod, Space
 from turnabout.parameters import Finite, Positive, Whole, checked
 from turnabout.typing import Tensor
 
@@ -20,6 +19,25 @@ CELLS = 1 << 22  # numbers in the differences between all pairs of points of the
 RIDGE = 1e-4  # on the diagonal of the kernel, so that equal points do not make it singular
 REFUSED = 1e6  # a refused point weighs more than anything else in (1)
 FEWER = 0.1  # both weights are multiplied by this for people whose points were not all accepted
+
+
+class Sets(Space):
+    """Sets of k points, z = x'_1 .. x'_k (n, k, d), beside k copies of each person's row."""
+
+    def __init__(self, problem: Problem, x: Tensor, spread: float):
+        super().__init__(problem, x)
+        self.spread = spread
+
+    def take(self, who: Tensor) -> Self:
+        return type(self)(self.problem, self.x[who], self.spread)
+
+    def start(self, turn: int, found: Tensor, run: Run) -> Tensor:
+        """The same steps away from each x, in every round, made possible for the person."""
+        noise = run.rng("start").standard_normal(self.x.shape[1:])
+        return self.project(self.x + self.spread * torch.from_numpy(noise).to(self.x))
+
+    def project(self, z: Tensor) -> Tensor:
+        return self.problem.relax(self.x.flatten(0, 1), z.flatten(0, 1)).reshape(z.shape)
 
 
 @checked(
@@ -34,7 +52,7 @@ FEWER = 0.1  # both weights are multiplied by this for people whose points were 
     patience=Whole(1),
     least=Whole(1),
 )
-class Dice(Method):
+class Dice(GradientMethod[Sets]):
     r"""A set of k different accepted points, found together.
 
     For each refused person x, solves over x'_1 .. x'_k together
@@ -79,7 +97,7 @@ class Dice(Method):
     Mothilal, Sharma, Tan (2020), Explaining machine learning classifiers through diverse counterfactual explanations.
     """
 
-    requires = Differentiable
+    share = DESCENT
     ranked: ClassVar[bool] = False
     chunk: ClassVar[int] = 512
 
@@ -112,73 +130,46 @@ class Dice(Method):
     # -- search -----------------------------------------------------------------------------------------------
 
     def _search(self, x: Tensor) -> Proposal:
-        k = max(self.least, 2 * self.run.options)
-        out = x.unsqueeze(1).repeat(1, k, 1).fill_(torch.nan)
-        most = max(1, CELLS // (k * k * x.shape[1]))
+        out = torch.full_like(self.space(x).x, torch.nan)  # (n, k, d)
+        most = max(1, CELLS // (out.shape[1] * out[0].numel()))
         for start in range(0, len(x), most):
             if start and self.run.expired:
                 break
-            out[start : start + most] = self._search_part(x[start : start + most], k)
+            part = slice(start, start + most)
+            space = self.space(x[part])
+            best = self.descend(space)
+            sets = torch.where(best.found.view(-1, 1, 1), best.row, space.x)
+            out[part] = self._ordered(x[part], self._polished(x[part], sets))
         return Proposal(out)
 
-    def _search_part(self, x: Tensor, k: int) -> Tensor:
-        """(n, d) -> sets (n, k, d), in order."""
-        best = x.unsqueeze(1).repeat(1, k, 1)
-        value = torch.full_like(x[:, 0], torch.inf)
-        todo, weight = torch.arange(len(x), device=x.device), 1.0
-        for _ in range(self.rounds):
-            with self.run.within(DESCENT):
-                best[todo], value[todo], done = self._descend(x[todo], best[todo], value[todo], weight)
-            todo, weight = todo[~done], weight * FEWER  # (3)
-            if not len(todo) or self.run.cut or self.run.expired:
-                break
-        return self._ordered(x, self._polished(x, best))
+    def space(self, x: Tensor) -> Sets:
+        k = max(self.least, 2 * self.run.options)
+        return Sets(self.problem_, x.unsqueeze(1).expand(-1, k, -1), self.spread)
 
-    def _starts(self, x: Tensor, k: int) -> Tensor:
-        """(n, k, d): the same steps away from each x, made possible for the person."""
-        noise = self.run.rng("start").standard_normal((k, x.shape[1]))
-        return self._relax(x, x.unsqueeze(1) + self.spread * torch.from_numpy(noise).to(x))
+    def weights(self, x: Tensor) -> Fading:
+        return Fading(FEWER, x)  # (3)
 
-    def _relax(self, x: Tensor, x_new: Tensor) -> Tensor:
-        own = x.unsqueeze(1).expand_as(x_new).reshape(-1, x.shape[1])
-        return self.problem_.relax(own, x_new.reshape(own.shape)).reshape(x_new.shape)
+    def loss(self, space: Sets, z: Tensor, weight: Tensor | float = 1.0) -> Tensor:
+        return self.value(space.x, z, self.problem_.model.margin(z), weight)
 
-    def loss(self, x: Tensor, x_new: Tensor, margin: Tensor, weight: float = 1.0) -> Tensor:
-        """(1) for sets x_new (n, k, d) with margins (n, k), both weights multiplied by `weight`; (n,)."""
+    def value(self, x: Tensor, x_new: Tensor, margin: Tensor, weight: Tensor | float = 1.0) -> Tensor:
+        """(1) for sets x_new (n, k, d) with margins (n, k), both weights multiplied by `weight` (n,); (n,)."""
         hinge = (self.kappa - margin).clamp(min=0).mean(1)
-        cost = self.problem_.cost(x.unsqueeze(1), x_new).mean(1)
+        cost = self.problem_.cost(x, x_new).mean(1)
         return hinge + weight * (self.lam1 * cost - self.lam2 * self.diversity(x_new))  # (1)
+
+    def assess(self, space: Sets, row: Tensor) -> Assessed:
+        """Sets (n, k, d) by how many of their points are refused, then by (1)."""
+        margin = self.ask(row)
+        refused = (margin < clearance(self.problem_)) | (self.problem_.violation(space.x, row) > 0)
+        value = REFUSED * refused.sum(1) + self.value(space.x, row, margin)
+        return Assessed(value, value < REFUSED / 2, -value)
 
     def diversity(self, x_new: Tensor) -> Tensor:
         """log det K of sets (n, k, d) -> (n,)."""
         apart = self.problem_.cost(x_new.unsqueeze(2), x_new.unsqueeze(1))  # (n, k, k)
         kernel = 1 / (1 + apart) + RIDGE * torch.eye(x_new.shape[1], dtype=x_new.dtype, device=x_new.device)  # (2)
         return torch.linalg.slogdet(kernel).logabsdet
-
-    def _descend(self, x: Tensor, best: Tensor, value: Tensor, weight: float) -> tuple[Tensor, Tensor, Tensor]:
-        """One round of (1): the best sets (n, k, d), their values (n,), and (n,) whether all points are accepted."""
-        x_new, adam = self._starts(x, best.shape[1]), Adam(self.lr)
-        for step in range(1, self.steps + 1):
-            x_new = x_new.requires_grad_()
-            loss = self.loss(x, x_new, self.problem_.model.margin(x_new), weight)
-            (gradient,) = torch.autograd.grad(loss.sum(), x_new)
-            x_new = self._relax(x, adam.step(x_new.detach(), gradient))
-            last = step == self.steps or self.run.nearly_over
-            if step % self.patience == 0 or last:
-                best, value = self._look(x, x_new, best, value)
-            if last or self.run.expired:
-                break
-        return best, value, value < REFUSED / 2
-
-    def _look(self, x: Tensor, x_new: Tensor, best: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Round the sets, and keep those that beat the best so far."""
-        own = x.unsqueeze(1).expand_as(x_new)
-        rows = self.problem_.snap(own, x_new)
-        margin = self.ask(rows)
-        refused = (margin < clearance(self.problem_)) | (self.problem_.violation(own, rows) > 0)
-        new = REFUSED * refused.sum(1) + self.loss(x, rows, margin)
-        better = new < value
-        return torch.where(better.view(-1, 1, 1), rows, best), torch.where(better, new, value)
 
     # -- the set ----------------------------------------------------------------------------------------------
 
@@ -188,7 +179,7 @@ class Dice(Method):
         aim = clearance(self.problem_)
         good = (self.ask(x_new) >= aim) & (self.problem_.violation(own, x_new) <= 0)
         x_new = x_new.clone()
-        x_new[good] = polish(self.problem_, self.ask, own[good], x_new[good], aim, lambda: self.run.expired)
+        x_new[good] = refine(Standard(self.problem_, self.ask, aim, lambda: self.run.expired), own[good], x_new[good])
         return x_new
 
     def _ordered(self, x: Tensor, x_new: Tensor) -> Tensor:

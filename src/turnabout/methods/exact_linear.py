@@ -14,12 +14,13 @@ from turnabout.core.verify import clearance
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
-from turnabout.methods.levers import Levers, bent_features, ends, only_jumps, straighten, worthwhile
+from turnabout.methods.moves import Moves, bent_features, only_jumps, straighten, worthwhile
 from turnabout.methods.program import Program, fits, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Additive
 from turnabout.parameters import Finite, Positive, Whole, checked
 from turnabout.schema import Category, Scalar
+from turnabout.schema.legal_values import grid_ends
 from turnabout.typing import Tensor
 
 CURVED = 1e-5  # tolerance for costs that are not linear in distances and changes
@@ -54,7 +55,7 @@ class ExactLinear(Method):
     reach.
 
     Further options avoid, one by one, the features that the best plan changes (then the features of those plans, up
-    to three together); each is the cheapest of its kind, so that options pull different levers.
+    to three together); each is the cheapest of its kind, so that options pull different moves.
 
     Use it whenever the model is linear or additive: nothing is cheaper.
 
@@ -85,7 +86,7 @@ class ExactLinear(Method):
         assert isinstance(problem.model, Additive)
         self.terms_ = straighten(problem.schema, problem.model.terms.to("cpu"))
         for f, feature in bent_features(problem.schema, self.terms_).items():
-            column, (least, most) = problem.schema.slices[f].start, ends(feature)
+            column, (least, most) = problem.schema.slices[f].start, grid_ends(feature)
             values = most - least + 1
             if only_jumps(self.terms_, column):
                 values = len(worthwhile(feature, self.terms_, column))
@@ -117,15 +118,15 @@ class ExactLinear(Method):
         x = x.to(torch.float64)
         self.unproved = 0  # people for whom this search runs out of time
         none = torch.zeros(len(x), len(self.problem_.schema), dtype=torch.bool, device=x.device)
-        levers = self._levers(x, none)
-        top = self._margin(x) + levers.reach
+        moves = self._moves(x, none)
+        top = self._margin(x) + moves.reach
         impossible = top < -self.allowance_
-        proof = self._proofs(x, levers, top, impossible)
-        best, infeasible = self._solve(x, none, levers)
+        proof = self._proofs(x, moves, top, impossible)
+        best, infeasible = self._solve(x, none, moves)
         for i, highest in infeasible.items():
             impossible[i], proof[i] = True, self._proof_by_rules(highest)
         edge = (~impossible & (top < self.aim_)).nonzero().squeeze(1)  # accepted on the very boundary, if at all
-        best[edge] = levers.take(edge).place(x[edge], levers.count[edge])
+        best[edge] = moves.take(edge).place(x[edge], moves.count[edge])
         plans = [best]
         if self.run.options > 1:
             plans += self._others(x, best)
@@ -133,37 +134,37 @@ class ExactLinear(Method):
         minimal = self.shape_ == "linear" and not self.problem_.rules and not self.unproved
         return Proposal(torch.stack(plans, 1), impossible, proof, minimal)
 
-    def _levers(self, x: Tensor, blocked: Tensor) -> Levers:
-        return Levers.of(self.problem_.schema, self.terms_.to(x.device), x, blocked, self.price_, self.fixed_)
+    def _moves(self, x: Tensor, blocked: Tensor) -> Moves:
+        return Moves.of(self.problem_.schema, self.terms_.to(x.device), x, blocked, self.price_, self.fixed_)
 
     def _margin(self, x: Tensor) -> Tensor:
         return self.terms_.to(x.device).margin(x)
 
-    def _solve(self, x: Tensor, blocked: Tensor, levers: Levers) -> tuple[Tensor, dict[int, float]]:
+    def _solve(self, x: Tensor, blocked: Tensor, moves: Moves) -> tuple[Tensor, dict[int, float]]:
         """(n, d), (n, F) -> cheapest rows (n, d), NaN for none; highest margins where rules forbid all."""
         x_new = torch.full_like(x, torch.nan)
         gap = self.aim_ - self._margin(x)
-        within = (levers.reach >= gap).nonzero().squeeze(1)
+        within = (moves.reach >= gap).nonzero().squeeze(1)
         proved = torch.zeros(len(within), dtype=torch.bool, device=x.device)
         bound = torch.zeros(len(within), dtype=x.dtype, device=x.device)
         if self.shape_ == "linear" and len(within):
-            mine, own = levers.take(within), x[within]
+            mine, own = moves.take(within), x[within]
             found = cover(
                 mine, gap[within], 0.5 * self.allowance_, self.tolerance, self._quanta(mine), self.nodes,
                 lambda: self.run.expired,
             )  # fmt: skip
-            rows = mine.place(own, found.notches)
+            rows = mine.place(own, found.steps)
             good = (self._margin(rows) >= clearance(self.problem_)) & (self.problem_.violation(own, rows) <= 0)
             x_new[within[good]] = rows[good]
             bound = found.bound
             proved = good & (found.cost - bound <= 1.001 * self.tolerance)
         return x_new, self._programs(x, blocked, x_new, within[~proved], bound[~proved])
 
-    def _quanta(self, levers: Levers) -> Tensor:
+    def _quanta(self, moves: Moves) -> Tensor:
         """(n,) the quantum for people whose values all lie on their grids, 0 for the others."""
-        steps = levers.first / levers.notch
-        on_grid = ((steps - steps.round()).abs() < 1e-7) | (levers.count == 0)
-        return on_grid.all(1).to(levers.first.dtype) * self.quantum_
+        steps = moves.first / moves.grid_step
+        on_grid = ((steps - steps.round()).abs() < 1e-7) | (moves.count == 0)
+        return on_grid.all(1).to(moves.first.dtype) * self.quantum_
 
     def _programs(self, x: Tensor, blocked: Tensor, x_new: Tensor, rows: Tensor, bound: Tensor) -> dict[int, float]:
         """Integer programs for some people; writes what is better than x_new has. Returns who has no plan, and why."""
@@ -218,7 +219,7 @@ class ExactLinear(Method):
             who, out = _distinct(who[wanted], out[wanted])
             if not len(who) or self.run.expired:
                 break
-            rows, _ = self._solve(x[who], out, self._levers(x[who], out))
+            rows, _ = self._solve(x[who], out, self._moves(x[who], out))
             found = torch.isfinite(rows).all(1)
             owner, parent, blocked = who[found], rows[found], out[found]
             place = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
@@ -231,12 +232,12 @@ class ExactLinear(Method):
 
     # -- proofs -----------------------------------------------------------------------------------------------
 
-    def _proofs(self, x: Tensor, levers: Levers, top: Tensor, impossible: Tensor) -> dict[int, str]:
+    def _proofs(self, x: Tensor, moves: Moves, top: Tensor, impossible: Tensor) -> dict[int, str]:
         """For people out of reach: the best value of every feature, what it adds, and the sum."""
         rows = impossible.nonzero().squeeze(1)
         if not len(rows):
             return {}
-        schema, mine = self.problem_.schema, levers.take(rows)
+        schema, mine = self.problem_.schema, moves.take(rows)
         gains = mine.points(mine.count).gain.cpu().numpy()
         placed = mine.place(x[rows], mine.count).cpu()
         words = []
@@ -291,9 +292,9 @@ def _quantum(problem: Problem, price: Tensor, fixed: Tensor) -> float:
     for f, feature in enumerate(problem.schema.features):
         if feature.moves == "fixed":
             continue
-        notch = feature.unit_step / feature.span if isinstance(feature, Scalar) else 1.0
+        grid_step = feature.unit_step / feature.span if isinstance(feature, Scalar) else 1.0
         assert isinstance(feature, (Scalar, Category))
-        parts += [v for v in (float(price[f]) * notch, float(fixed[f])) if v > 0]
+        parts += [v for v in (float(price[f]) * grid_step, float(fixed[f])) if v > 0]
     if not parts:
         return 0.0
     steps = np.array(parts)

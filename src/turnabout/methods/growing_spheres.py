@@ -230,6 +230,6 @@ class Axes:
         """Scalars x (a, s, p) moved by t, folded to where there is room, rounded at random, kept in bounds."""
         bottom, span, step = self.grid.to(x)
         t = torch.where(up & down, t, torch.where(up, t.abs(), -t.abs()))
-        notch = torch.floor((bottom + (x + t) * span) / step + chance)
-        there = torch.clamp((notch * step - bottom) / span, lo, hi)
+        multiple = torch.floor((bottom + (x + t) * span) / step + chance)
+        there = torch.clamp((multiple * step - bottom) / span, lo, hi)
         return torch.where(t == 0, x, there)

@@ -1,8 +1,9 @@
-"""The best row known for each person while a search goes on."""
+"""What is best for each person so far, while a search goes on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Self
 
 import torch
 
@@ -12,7 +13,21 @@ SAME = 1e-12  # costs nearer than this are equal
 
 
 @dataclass
-class Best:
+class PerPerson:
+    """Tensors with one entry for each person, of whom some can be taken out and written back."""
+
+    def take(self, who: Tensor) -> Self:
+        """The part of some people; a copy."""
+        return type(self)(*(getattr(self, f.name)[who] for f in fields(self)))
+
+    def put(self, who: Tensor, part: Self) -> None:
+        """Write back what was taken."""
+        for f in fields(self):
+            getattr(self, f.name)[who] = getattr(part, f.name)
+
+
+@dataclass
+class Incumbent(PerPerson):
     """What is known for each of n people: the cheapest accepted row, or the one that came nearest to it; and a hope."""
 
     row: Tensor  # (n, d)
@@ -24,7 +39,7 @@ class Best:
     hope_margin: Tensor  # (n,)
 
     @classmethod
-    def at(cls, x: Tensor, own: Tensor) -> Best:
+    def at(cls, x: Tensor, own: Tensor) -> Incumbent:
         """Nothing but the people's own rows (n, d) and margins (n,)."""
         none = torch.full_like(own, torch.inf)
         return cls(x.clone(), none.clone(), own.clone(), own, x.clone(), none, -none)
@@ -34,15 +49,6 @@ class Best:
         """(n,) who has an accepted row."""
         return torch.isfinite(self.cost)
 
-    def take(self, who: Tensor) -> Best:
-        """The part of some people; a copy."""
-        return Best(*(getattr(self, f.name)[who] for f in fields(self)))
-
-    def put(self, who: Tensor, part: Best) -> None:
-        """Write back what was taken."""
-        for f in fields(self):
-            getattr(self, f.name)[who] = getattr(part, f.name)
-
     def offer(self, owner: Tensor, row: Tensor, cost: Tensor, margin: Tensor, aim: float) -> Tensor:
         """Rows (m, d) for people owner (m,), accepted from margin `aim` on: keep the better. Returns who gained."""
         accepted = torch.where(margin >= aim, cost, torch.inf)
@@ -51,7 +57,7 @@ class Best:
         cheaper = least < self.cost - SAME
         nearer = ~self.found & torch.isinf(least) & (most > self.margin)
         wins = torch.where(cheaper[owner], accepted == least[owner], nearer[owner] & (margin == most[owner]))
-        better, at = _first(owner, wins, len(self.cost))
+        better, at = first_of_each(owner, wins, len(self.cost))
         self.row[better], self.cost[better], self.margin[better] = row[at], accepted[at], margin[at]
         self._hope(owner, row, cost, margin, aim)
         return better
@@ -64,11 +70,11 @@ class Best:
         score = torch.where((margin < aim) & (cost < self.cost[owner]) & (cost > SAME), score, torch.inf)
         now = self.hope_cost / price + (aim - self.hope_margin) / way
         least = torch.full_like(now, torch.inf).scatter_reduce_(0, owner, score, "amin")
-        better, at = _first(owner, (score == least[owner]) & (score < now[owner]), len(now))
+        better, at = first_of_each(owner, (score == least[owner]) & (score < now[owner]), len(now))
         self.hope[better], self.hope_cost[better], self.hope_margin[better] = row[at], cost[at], margin[at]
 
 
-def _first(owner: Tensor, wins: Tensor, n: int) -> tuple[Tensor, Tensor]:
+def first_of_each(owner: Tensor, wins: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Who of n people has a winner (n,), and the place of the first one of each."""
     place = wins.nonzero().squeeze(1)
     first = owner.new_full((n,), len(owner)).scatter_reduce_(0, owner[place], place, "amin")

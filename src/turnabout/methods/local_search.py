@@ -9,10 +9,9 @@ import torch
 from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.bundles import Aims, bundle
-from turnabout.methods.enumeration import Choices
-from turnabout.methods.incumbent import SAME, Best
-from turnabout.methods.moves import Moves, Reach
-from turnabout.methods.starts import accepted_rows, nearest, scattered
+from turnabout.methods.candidates import LegalRows, accepted_rows, nearest, scattered
+from turnabout.methods.incumbent import SAME, Incumbent
+from turnabout.methods.single_changes import Moves, Reach
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Tensor
 
@@ -95,13 +94,13 @@ class LocalSearch(Method):
         impossible = complete & ~best.found & (best.margin < -self.aim_) & torch.isfinite(best.margin)
         return Proposal(plans, impossible, self._proofs(x, best, impossible))
 
-    def _solve(self, x: Tensor, own: Tensor, cap: Tensor) -> tuple[Best, Tensor]:
+    def _solve(self, x: Tensor, own: Tensor, cap: Tensor) -> tuple[Incumbent, Tensor]:
         """The best rows in which every feature costs less than its cap (n, F), and (n,) whose rows were all asked."""
-        best = Best.at(x, own)
+        best = Incumbent.at(x, own)
         if self.problem_.rules:
             best.margin[self.problem_.violation(x, x) > 0] = -torch.inf
         complete = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-        choices = Choices.of(self.problem_.schema, x, cap <= 0)
+        choices = LegalRows.of(self.problem_.schema, x, cap <= 0)
         self._count(choices, cap, best, complete)
         who = (choices.count > self.exhaustive).nonzero().squeeze(1)
         if len(who):
@@ -110,7 +109,7 @@ class LocalSearch(Method):
             best.put(who, rest)
         return best, complete
 
-    def _others(self, x: Tensor, own: Tensor, best: Best) -> Tensor:
+    def _others(self, x: Tensor, own: Tensor, best: Incumbent) -> Tensor:
         """(n, k - 1, d) plans that change other sets of features; NaN where there is none.
 
         First the changes of the best plan are forbidden, one at a time and the dearest first; then one change of every
@@ -144,10 +143,10 @@ class LocalSearch(Method):
             hit[at, cost.per_feature(x[at], other.row[new]).argmax(1)] = 0.0
         return out
 
-    def _proofs(self, x: Tensor, best: Best, impossible: Tensor) -> dict[int, str]:
+    def _proofs(self, x: Tensor, best: Incumbent, impossible: Tensor) -> dict[int, str]:
         who = impossible.nonzero().squeeze(1)
         none = torch.zeros(len(who), len(self.problem_.schema), dtype=torch.bool, device=x.device)
-        counts = Choices.of(self.problem_.schema, x[who], none).count.long().tolist()
+        counts = LegalRows.of(self.problem_.schema, x[who], none).count.long().tolist()
         which = "were listed and those that keep the rules asked" if self.problem_.rules else "were asked"
         return {
             i: f"all {count:,} rows this person may reach {which}; the best is refused by {-margin:.4g}."
@@ -175,7 +174,7 @@ class LocalSearch(Method):
             kept[part] = self.problem_.violation(x[part], rows[part]) <= 0
         return rows, self.problem_.cost(x, rows), self._margins(rows).masked_fill_(~kept, -torch.inf)
 
-    def _count(self, choices: Choices, cap: Tensor, best: Best, complete: Tensor) -> None:
+    def _count(self, choices: LegalRows, cap: Tensor, best: Incumbent, complete: Tensor) -> None:
         """Ask all rows of everybody who has few, the cheapest first; says in `complete` for whom none is left."""
         count = choices.count
         unanswered = torch.zeros_like(complete)  # who can reach rows about which the model says nothing
@@ -209,7 +208,7 @@ class LocalSearch(Method):
 
     # -- the search -------------------------------------------------------------------------------------------
 
-    def _explore(self, x: Tensor, best: Best, cap: Tensor) -> None:
+    def _explore(self, x: Tensor, best: Incumbent, cap: Tensor) -> None:
         """Climb from x, go on from hopes, and for people without a plan start elsewhere; updates best."""
         if not len(self.moves_):
             return
@@ -229,7 +228,7 @@ class LocalSearch(Method):
     def _climb(
         self,
         x: Tensor,
-        best: Best,
+        best: Incumbent,
         cap: Tensor,
         reach: Reach,
         who: Tensor,
@@ -251,7 +250,7 @@ class LocalSearch(Method):
             z, margin, first = best.row[who], best.margin[who], False
 
     def _around(
-        self, x: Tensor, z: Tensor, margin: Tensor, best: Best, cap: Tensor, reach: Reach, first: bool
+        self, x: Tensor, z: Tensor, margin: Tensor, best: Incumbent, cap: Tensor, reach: Reach, first: bool
     ) -> Tensor:
         """Ask single changes of z, then bundles of them that cost less than the best; returns (n,) whom that helped."""
         cost, moves = self.problem_.cost, self.moves_
@@ -289,7 +288,7 @@ class LocalSearch(Method):
         rows, price, asked = self._asked(x[who], rows)
         return better | best.offer(who, rows, price, asked, self.aim_)
 
-    def _start_elsewhere(self, x: Tensor, best: Best, cap: Tensor, short: Tensor) -> Tensor:
+    def _start_elsewhere(self, x: Tensor, best: Incumbent, cap: Tensor, short: Tensor) -> Tensor:
         """Offer some people (m,) near accepted background rows and random changes; returns whom that helped."""
         schema = self.problem_.schema
         draws = torch.from_numpy(self.run.rng("starts").random((2, self.samples, len(schema)))).to(x)

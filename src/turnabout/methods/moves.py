@@ -1,290 +1,214 @@
-"""Single changes for searches that can only ask: which values of each feature are worth trying."""
+"""Moves: what each person can pull to raise a margin that is a sum over features, in steps between legal values."""
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
 
 import torch
 
-from turnabout.methods.levers import on_ladder
-from turnabout.models import Model, Trees
-from turnabout.schema import Category, Scalar, Schema
+from turnabout.methods.move_tables import MoveTables, Points
+from turnabout.models import Jumps, Terms
+from turnabout.schema import Category, Number, Ordinal, Scalar, Schema
+from turnabout.schema.legal_values import first_beyond, grid_ends, is_stuck, legal_multiples, value_at
 from turnabout.typing import Tensor
 
-NEAR = (1 / 256, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # distances to try, in shares of the range
-BETWEEN = (0.25, 0.5, 0.75, 0.9)  # points on the way from a person's own value to their plan's
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles of the background
-FEW = 16  # scalars with no more legal values than this are tried at all of them
-MOST = 64  # cuts of one column tried
-FIRST = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of a person's next values on a side, those tried at first
+
+def straighten(schema: Schema, terms: Terms) -> Terms:
+    """Terms that bend and jump in numbers and ordinals only; other columns hold 0 or 1, and need a weight."""
+    bends = torch.zeros(schema.d, dtype=torch.bool)
+    for feature, s in zip(schema.features, schema.slices):
+        bends[s.start] = isinstance(feature, (Number, Ordinal))
+    weights, knots, slopes = (t.detach().to(torch.float64) for t in (terms.weights, terms.knots, terms.slopes))
+    kept, at_zero = bends[terms.columns], torch.relu(-knots) * slopes
+    steps = torch.where(kept, 0.0, torch.relu(1.0 - knots) * slopes - at_zero)
+    weights, bias = weights.index_add(0, terms.columns, steps), terms.bias + float(at_zero[~kept].sum())
+    jumps = terms.jumps
+    if jumps is not None:
+        stays, low, high = bends[jumps.columns], (jumps.cuts < 0).double(), (jumps.cuts < 1).double()
+        weights = weights.index_add(0, jumps.columns, torch.where(stays, 0.0, (high - low) * jumps.heights))
+        bias += float((low * jumps.heights)[~stays].sum())
+        jumps = Jumps(jumps.columns[stays], jumps.cuts[stays], jumps.heights[stays]) if stays.any() else None
+    return Terms(weights, bias, terms.columns[kept], knots[kept], slopes[kept], jumps)
 
 
-class Source(ABC):
-    """Where the values to try of one scalar come from."""
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """V, how many values."""
-
-    @abstractmethod
-    def wanted(self, own: Tensor, at: Tensor) -> Tensor:
-        """Own values and those of a plan (n, 1) -> values to try (n, V), not yet legal."""
-
-    def to(self, device: torch.device) -> Self:
-        """The same on another device."""
-        return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(self)})  # type: ignore[type-var,arg-type]
+def bent_features(schema: Schema, terms: Terms) -> dict[int, Scalar]:
+    """Features in whose values the margin bends or jumps."""
+    columns = terms.columns if terms.jumps is None else torch.cat([terms.columns, terms.jumps.columns])
+    bent = dict.fromkeys(schema.feature_of[columns.cpu()].tolist())
+    return {f: feature for f in bent if isinstance(feature := schema.features[f], Scalar)}
 
 
-@dataclass(frozen=True)
-class Cuts(Source):
-    """For a model that only asks on which side of some cuts a value lies: the nearest legal value beyond each."""
+def worthwhile(feature: Scalar, terms: Terms, column: int) -> Tensor:
+    """Multiples of the step that a cheapest plan may use, (P,): all, or if the margin only jumps, those beside jumps.
 
-    cut: Tensor  # (V,) a value equal to the cut lies below it
-    below: Tensor  # (V,)
-    above: Tensor  # (V,)
-
-    def __len__(self) -> int:
-        return len(self.cut)
-
-    def wanted(self, own: Tensor, at: Tensor) -> Tensor:
-        return torch.where(own <= self.cut, self.above, self.below)
+    Between two jumps nothing is gained, so the nearest value of a piece is its cheapest.
+    """
+    least, most = grid_ends(feature)
+    if not only_jumps(terms, column):
+        return torch.arange(least, most + 1, dtype=torch.float64)
+    after = first_beyond(feature, terms.cuts(column).cpu())
+    q = torch.cat([after, after - 1, torch.tensor([least, most], dtype=torch.float64)])
+    return torch.unique(q[(q >= least) & (q <= most)])
 
 
-@dataclass(frozen=True)
-class ManyCuts(Cuts):
-    """The same where there are too many to try all: the next ones on both sides, then ever fewer."""
-
-    steps: Tensor  # (V / 2,) places on each side
-
-    def __len__(self) -> int:
-        return 2 * len(self.steps)
-
-    def wanted(self, own: Tensor, at: Tensor) -> Tensor:
-        place, top = (
-            torch.searchsorted(self.cut, own.contiguous()),
-            len(self.cut) - 1,
-        )  # (n, 1) cuts below their own value
-        up, down = place + self.steps, place - 1 - self.steps
-        above = torch.where(up <= top, self.above[up.clamp(max=top)], own)
-        return torch.cat([above, torch.where(down >= 0, self.below[down.clamp(min=0)], own)], 1)
-
-
-@dataclass(frozen=True)
-class Ladder(Source):
-    """All legal values."""
-
-    values: Tensor  # (V,)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def wanted(self, own: Tensor, at: Tensor) -> Tensor:
-        return self.values.expand(len(own), -1)
-
-
-@dataclass(frozen=True)
-class Offsets(Source):
-    """Steps from the person's own value and from the plan's, points between the two, the bounds, and common values."""
-
-    common: Tensor  # (V,)
-
-    def __len__(self) -> int:
-        return 4 * len(NEAR) + len(BETWEEN) + len(self.common)
-
-    def wanted(self, own: Tensor, at: Tensor) -> Tensor:
-        near, between = own.new_tensor(NEAR), own.new_tensor(BETWEEN)
-        common = self.common.expand(len(own), -1)
-        return torch.cat([own + near, own - near, at + near, at - near, own + (at - own) * between, common], 1)
-
-
-@dataclass(frozen=True)
-class Reach:
-    """Where C moves lead n people; all (n, C)."""
-
-    value: Tensor  # what is written
-    legal: Tensor  # whether they may, and no other move leads there
-    first: Tensor  # of these, the few to begin with
-    alone: Tensor  # what the change would cost by itself
-
-    def take(self, who: Tensor) -> Reach:
-        """The part of some people."""
-        return Reach(self.value[who], self.legal[who], self.first[who], self.alone[who])
+def only_jumps(terms: Terms, column: int) -> bool:
+    """Whether the margin is flat in a column but for its jumps."""
+    return float(terms.weights[column]) == 0 and not bool((terms.columns == column).any())
 
 
 @dataclass(frozen=True)
 class Moves:
-    """C single changes, the same list for everyone, ordered by feature; where each leads is a person's own matter.
+    """One move for each feature that may move, n people and m moves.
 
-    Attributes
-    ----------
-    feature, column : (C,) the feature changed, and the encoded column written.
-    spans : feature, first and last + 1 of its moves. The first move of a scalar is the way back to the own value.
-    scalars, places : the scalars that may move, and their columns in the whole schema.
-    sources : where their values come from, with the column among the scalars.
-    rank : (C,) place of a move among those of its feature.
-    levels : (longest, d) 1 at the level to which the move of that rank switches a category.
+    Move j at step k >= 1 moves its feature by the distance first + (k - 1) * grid_step towards a higher margin, so that
+
+        gain(k) = slope * distance(k)        cost(k) = fixed + price * distance(k)        both 0 at k = 0.    (1)
+
+    A category has one step, its best level: every switch costs the same. A feature in whose values the margin bends
+    or jumps has a table of gains and costs instead of (1). Where a move cannot move or does not help, its count is 0.
+    Steps are floats: a continuous number has millions.
     """
 
     schema: Schema
-    feature: Tensor
-    column: Tensor
-    spans: tuple[tuple[int, int, int], ...]
-    scalars: Schema | None
-    places: Tensor
-    sources: tuple[tuple[int, Source], ...]
-    rank: Tensor
-    levels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.feature)
+    features: tuple[int, ...]
+    slope: Tensor  # (n, m)
+    first: Tensor  # (n, m)
+    count: Tensor  # (n, m)
+    grid_step: Tensor  # (m,)
+    price: Tensor  # (m,)
+    fixed: Tensor  # (m,)
+    target: Tensor  # (n, m) first multiple of the step, or position of the best level
+    tables: MoveTables | None = None
 
     @classmethod
-    def of(cls, schema: Schema, model: Model, background: Tensor | None, ruled: bool) -> Moves:
-        """For a model with cuts, a value beyond each; for any other, a spread of values."""
-        cuts = model.forest.cuts if isinstance(model, Trees) else None
-        columns: list[int] = []
-        spans: list[tuple[int, int, int]] = []
-        sources: dict[int, Source] = {}
-        for f, (feature, s) in enumerate(zip(schema.features, schema.slices, strict=True)):
-            if feature.moves == "fixed":
-                continue
-            start = len(columns)
-            if isinstance(feature, Scalar):
-                cut = None if cuts is None else cuts[s.start].cpu()
-                if cut is not None and not len(cut) and not ruled:
-                    continue  # the model never looks at it
-                sources[f] = _source(feature, cut, None if background is None else background[:, s].cpu())
-                columns += [s.start] * (len(sources[f]) + 1)
+    def of(cls, schema: Schema, terms: Terms, x: Tensor, blocked: Tensor, price: Tensor, fixed: Tensor) -> Moves:
+        """x (n, d), blocked (n, F) True where a feature may not be used, price and fixed (F,)."""
+        used = tuple(f for f, feature in enumerate(schema.features) if feature.moves != "fixed")
+        shape = (len(used), len(x))
+        slope, first, count, target = (x.new_zeros(shape) for _ in range(4))
+        grid_step = x.new_ones(len(used))
+        bent = bent_features(schema, terms)
+        tables: dict[int, list[Tensor]] = {}
+        for j, f in enumerate(used):
+            feature, columns = schema.features[f], x[:, schema.slices[f]]
+            w = terms.weights[schema.slices[f]]
+            if isinstance(feature, Category):
+                levels = w[: len(feature.levels)]
+                own = columns[:, : len(levels)].argmax(1)
+                top = levels.topk(2)
+                place = (own == top.indices[0]).long()  # the best level, or the second if they are there
+                slope[j], target[j] = top.values[place] - levels[own], top.indices[place].to(x.dtype)
+                first[j] = count[j] = 1.0
+            elif f in bent:
+                column = schema.slices[f].start
+                tables[j] = _table(bent[f], terms, column, columns[:, 0], float(price[f]), float(fixed[f]))
+                gains, _, nearest = tables[j]
+                count[j] = torch.isfinite(gains[:, 1:]).sum(1)
+                first[j] = (value_at(bent[f], nearest[:, :2][:, -1]) - columns[:, 0]).abs()
+                slope[j], grid_step[j] = 1.0, bent[f].unit_step / bent[f].span
             else:
-                levels = list(range(s.start, s.start + len(feature.value_columns)))
-                if cuts is not None and not ruled:  # levels the model never tells apart: one stands for all
-                    idle = [j for j in levels if not len(cuts[j])]
-                    levels = [j for j in levels if j not in idle[1:]]
-                columns += levels
-            spans.append((f, start, len(columns)))
-        part = Schema(tuple(schema.features[f] for f in sources)) if sources else None
-        starts = [] if part is None else [s.start for s in part.slices]
-        places = [j for f in sources for j in range(schema.slices[f].start, schema.slices[f].stop)]
-        column, rank = (
-            torch.tensor(columns, dtype=torch.long),
-            torch.tensor([v for _, a, b in spans for v in range(b - a)]),
-        )
-        hot = torch.zeros(max((b - a for _, a, b in spans), default=0), schema.d, dtype=torch.float64)
-        for f, a, b in spans:
-            if f not in sources:
-                hot[rank[a:b], column[a:b]] = 1.0
+                assert isinstance(feature, Scalar)
+                target[j], count[j] = legal_multiples(feature, columns[:, 0], bool(w[0] > 0))
+                first[j] = (value_at(feature, target[j]) - columns[:, 0]).abs()
+                slope[j] = w[0].abs()
+                grid_step[j] = feature.unit_step / feature.span
+            count[j].masked_fill_(is_stuck(feature, columns) | blocked[:, f] | (slope[j] <= 0), 0.0)
+        index = torch.tensor(used, device=x.device, dtype=torch.long)
+        slope.masked_fill_(count == 0, 1.0)
         return cls(
-            schema=schema,
-            feature=schema.feature_of[column],
-            column=column,
-            spans=tuple(spans),
-            scalars=part,
-            places=torch.tensor(places, dtype=torch.long),
-            sources=tuple(zip(starts, sources.values(), strict=True)),
-            rank=rank.long(),
-            levels=hot,
-        )
+            schema, used, slope.T.contiguous(), first.T.contiguous(), count.T.contiguous(), grid_step,
+            price.to(x)[index], fixed.to(x)[index], target.T.contiguous(), MoveTables.join(tables),
+        )  # fmt: skip
 
-    def to(self, device: torch.device) -> Moves:
-        """The same moves on another device."""
-        moved = {name: getattr(self, name).to(device) for name in ("feature", "column", "places", "rank", "levels")}
-        return replace(self, sources=tuple((c, source.to(device)) for c, source in self.sources), **moved)
+    def take(self, rows: Tensor) -> Moves:
+        """The moves of some people."""
+        slope, first, count, target = (part[rows] for part in (self.slope, self.first, self.count, self.target))
+        tables = None if self.tables is None else self.tables.take(rows)
+        return replace(self, slope=slope, first=first, count=count, target=target, tables=tables)
 
-    @cached_property
-    def anchored(self) -> bool:
-        """Whether moves lead to the same values whatever plan a person holds."""
-        return not any(isinstance(source, Offsets) for _, source in self.sources)
+    def distance(self, k: Tensor) -> Tensor:
+        """Steps (n, m) -> distances (n, m), of moves with equal steps."""
+        return torch.where(k > 0, torch.addcmul(self.first, k - 1.0, self.grid_step), 0.0)
 
-    def reach(self, x: Tensor, z: Tensor, per_feature: Callable[[Tensor, Tensor], Tensor]) -> Reach:
-        """People x (n, d) who hold plans z (n, d); per_feature gives the cost of rows, feature by feature."""
-        row = x.unsqueeze(1).repeat(
-            1, len(self.levels), 1
-        )  # (n, longest, d): every feature makes its move of that rank
-        legal = torch.ones_like(row, dtype=torch.bool)
-        first = legal.clone()
-        for f, a, b in self.spans:
-            if isinstance(self.schema.features[f], Category):
-                s = self._value_columns(f)
-                row[:, : b - a, s] = self.levels[: b - a, s]
-        if self.scalars is not None:
-            parts = self._values(x[:, self.places], z[:, self.places])
-            row[:, :, self.places], legal[:, :, self.places], first[:, :, self.places] = parts
-        indicator = self.schema.missing_column.to(x.device)[self.column]
-        present = (x[:, indicator.clamp(min=0)] < 0.5) | (indicator < 0)
-        alone = per_feature(x.unsqueeze(1), row)[:, self.rank, self.feature]
-        value, legal, first = (part[:, self.rank, self.column] for part in (row, legal, first))
-        return Reach(value, legal & present, first & present, alone)
-
-    def _values(self, own: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scalars of people and plans (n, s) -> values by rank (n, longest, s), which are new, which come first."""
-        assert self.scalars is not None
-        row = own.unsqueeze(1).repeat(1, len(self.levels), 1)
-        for column, source in self.sources:  # rank 0 is the way back
-            row[:, 1 : len(source) + 1, column] = source.wanted(own[:, column : column + 1], at[:, column : column + 1])
-        value = self.scalars.snap(own.unsqueeze(1), row)
-        ordered, order = value.sort(dim=1, stable=True)
-        fresh = torch.ones_like(value, dtype=torch.bool)
-        fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-        place = fresh.cumsum(1)  # among the different values
-        steps = (place - torch.where(ordered == own.unsqueeze(1), place, 0).amax(1, keepdim=True)).abs()
-        early = fresh & (self._early[steps.clamp(max=len(self._early) - 1)] | ~self._thinned)
-        none = torch.zeros_like(fresh)
-        return value, none.scatter(1, order, fresh), none.scatter(1, order, early)
-
-    def leaves(self, z: Tensor) -> Tensor:
-        """(n, C) the column that a move sets to 0 before it writes: the level that the plan z (n, d) holds now."""
-        out = self.column.expand(len(z), -1).clone()
-        for f, a, b in self.spans:
-            if isinstance(self.schema.features[f], Category):
-                s = self._value_columns(f)
-                out[:, a:b] = z[:, s].argmax(1, keepdim=True) + s.start
+    def points(self, k: Tensor) -> Points:
+        """Steps (n, m) -> gains and costs."""
+        distance = self.distance(k)
+        out = Points(self.slope * distance, torch.addcmul(self.fixed * (k > 0), self.price, distance))  # (1)
+        if self.tables is not None:
+            bent = self.tables.points(k[:, self.tables.moves])
+            out.gain[:, self.tables.moves], out.cost[:, self.tables.moves] = bent.gain, bent.cost
         return out
 
-    def rows(self, z: Tensor, move: Tensor, leaves: Tensor, value: Tensor) -> Tensor:
-        """Plans z (m, d) after one move (m,) each; z is written over."""
-        z.scatter_(1, leaves.unsqueeze(1), 0.0)
-        return z.scatter_(1, self.column[move].unsqueeze(1), value.unsqueeze(1))
+    def least_step(self, gain: Tensor, move: Tensor | None = None) -> Tensor:
+        """The first step with at least this gain (n, m), or (n, 1) for one move of each row."""
+        slope, first, grid_step = self.slope, self.first, self.grid_step
+        if move is not None:
+            slope, first, grid_step = slope.gather(1, move), first.gather(1, move), grid_step[move]
+        k = (torch.ceil((gain / slope - first) / grid_step) + 1.0).clamp(min=1.0)
+        if self.tables is None:
+            return k
+        if move is None:
+            k[:, self.tables.moves] = self.tables.least_step(gain[:, self.tables.moves])
+            return k
+        row, place = (move == self.tables.moves).nonzero(as_tuple=True)
+        k[row, 0] = self.tables.least_step(gain.expand(-1, len(self.tables.moves)))[row, place]
+        return k
 
     @cached_property
-    def _early(self) -> Tensor:
-        table = torch.zeros(FIRST[-1] + 2, dtype=torch.bool, device=self.column.device)
-        table[list(FIRST)] = True
-        return table
+    def reach(self) -> Tensor:
+        """(n,) the most margin that all moves together can add."""
+        return self.points(self.count).gain.sum(1)
 
-    @cached_property
-    def _thinned(self) -> Tensor:
-        """(s,) True for scalars of which only some values come first: those with a value for every cut."""
-        out = torch.zeros(len(self.places), dtype=torch.bool, device=self.column.device)
-        out[[column for column, source in self.sources if isinstance(source, Cuts)]] = True
-        return out
+    def place(self, x: Tensor, k: Tensor) -> Tensor:
+        """x (n, d), steps (n, m) -> x_new (n, d), on legal values."""
+        x_new = x.clone()
+        read: dict[int, Tensor] = {}
+        if self.tables is not None:
+            tables = self.tables
+            read = dict(zip(tables.moves.tolist(), tables.at(tables.target, k[:, tables.moves]).T))
+        for j, f in enumerate(self.features):
+            rows = (k[:, j] > 0).nonzero().squeeze(1)
+            if not len(rows):
+                continue
+            feature, start = self.schema.features[f], self.schema.slices[f].start
+            if j in read:
+                assert isinstance(feature, Scalar)
+                x_new[rows, start] = value_at(feature, read[j][rows])
+            elif isinstance(feature, Category):
+                level = self.target[rows, j].long()
+                x_new[rows, start : start + len(feature.levels)] = torch.nn.functional.one_hot(
+                    level, len(feature.levels)
+                ).to(x.dtype)
+            else:
+                assert isinstance(feature, Scalar)
+                weight_up = (self.target[rows, j] * feature.unit_step > feature.units(x[rows, start])).to(x.dtype)
+                side = 2 * weight_up - 1
+                x_new[rows, start] = value_at(feature, self.target[rows, j] + side * (k[rows, j] - 1))
+        return x_new
 
-    def _value_columns(self, f: int) -> slice:
-        start = self.schema.slices[f].start
-        return slice(start, start + len(self.schema.features[f].value_columns))
 
-
-def _source(feature: Scalar, cut: Tensor | None, background: Tensor | None) -> Source:
-    step = feature.unit_step
-    if cut is not None:
-        at = torch.floor(feature.units(cut) / step)
-        around = torch.stack([on_ladder(feature, at + k) for k in (-1, 0, 1, 2)])  # (4, V)
-        over = around > cut
-        below, above = torch.where(over, -torch.inf, around).amax(0), torch.where(over, around, torch.inf).amin(0)
-        if len(cut) <= MOST:
-            return Cuts(cut, below, above)
-        far = [int(MOST / 4 * 1.3**k) for k in range(64)]
-        return ManyCuts(cut, below, above, torch.tensor([*range(MOST // 4), *(k for k in far if k < len(cut))]))
-    lowest, highest = math.ceil(feature.bottom / step - 1e-6), math.floor((feature.bottom + feature.span) / step + 1e-6)
-    if highest - lowest < FEW:
-        return Ladder(on_ladder(feature, torch.arange(lowest, highest + 1, dtype=torch.float64)))
-    common = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    if background is not None:
-        seen = background[background[:, -1] < 0.5, 0] if feature.missing else background[:, 0]
-        if len(seen):
-            common = torch.cat([common, torch.quantile(seen[:100_000], seen.new_tensor(SHARES))])
-    return Offsets(common)
+def _table(feature: Scalar, terms: Terms, column: int, own: Tensor, price: float, fixed: float) -> list[Tensor]:
+    """Own values (n,) -> gains, costs and multiples of the step of one move's steps, (n, K) each."""
+    q = worthwhile(feature, terms, column).to(own)
+    values, own_column = value_at(feature, q), own.unsqueeze(1)
+    (above, more), (below, fewer) = (
+        legal_multiples(feature, own_column, True),
+        legal_multiples(feature, own_column, False),
+    )
+    legal = (q >= above) & (more > 0) | (q <= below) & (fewer > 0)  # (n, P)
+    gain = terms.term(column, values) - terms.term(column, own_column)
+    gain, order = torch.where(legal & (gain > 0), gain, -torch.inf).sort(dim=1, descending=True, stable=True)
+    cost = (fixed + price * (values - own_column).abs()).gather(1, order)
+    cost, by_cost = cost.sort(dim=1, stable=True)  # of equal costs, the highest gain comes first
+    gain, target = gain.gather(1, by_cost), q[order.gather(1, by_cost)]
+    ahead = torch.cat([torch.zeros_like(own_column), gain.cummax(1).values[:, :-1].clamp(min=0.0)], 1)
+    kept = gain > ahead
+    row, place = kept.nonzero(as_tuple=True)
+    step = kept.cumsum(1)[row, place]
+    length = int(step.max()) + 1 if len(step) else 1
+    out = [own.new_full((len(own), length), fill) for fill in (torch.inf, torch.inf, 0.0)]
+    for table, entries in zip(out, (gain, cost, target)):
+        table[:, 0] = 0.0
+        table[row, step] = entries[row, place]
+    return out

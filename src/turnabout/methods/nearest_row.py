@@ -123,7 +123,7 @@ class NearestRow(Method):
         if self.rows is not None and len(chosen) > self.rows:
             chosen = chosen[torch.linspace(0, len(chosen) - 1, self.rows, device=chosen.device).long()]
         self.rows_ = chosen  # (m, d)
-        self.holes_ = _missing(problem.schema, chosen).any(1)  # (m,)
+        self.holes_ = problem.schema.missing(chosen).any(1)  # (m,)
         linear, fixed = problem.cost.linear_weights, problem.cost.fixed_weights
         repaired = self.adapt and len(problem.rules) > 0  # then a row's cost is known only after its repair
         self.exact_ = linear is not None and fixed is not None and not repaired
@@ -226,7 +226,7 @@ class NearestRow(Method):
         x_new = torch.clamp(self.rows_[index], *self.problem_.bounds(own))
         if self.holes_.any():  # no plan makes a cell missing
             a, w = self.holes_[index].nonzero(as_tuple=True)
-            x_new[a, w] = torch.where(_missing(self.problem_.schema, self.rows_[index[a, w]]), x[a], x_new[a, w])
+            x_new[a, w] = torch.where(self.problem_.schema.missing(self.rows_[index[a, w]]), x[a], x_new[a, w])
         return self.problem_.snap(own.expand_as(x_new), x_new) if self.problem_.rules else x_new
 
     def _mixtures(self, x: Tensor, near: Tensor) -> Tensor:
@@ -334,14 +334,6 @@ def _first_of_each(rows: Tensor, schema: Schema) -> Tensor:
     keys = array.view(f"V{array.itemsize * array.shape[1]}")
     _, first = np.unique(keys.ravel(), return_index=True)
     return rows[torch.as_tensor(np.sort(first), device=rows.device)]
-
-
-def _missing(schema: Schema, rows: Tensor) -> Tensor:
-    """(..., d) True for cells that are missing."""
-    indicator = schema.missing_column.to(rows.device)
-    if bool((indicator < 0).all()):
-        return torch.zeros_like(rows, dtype=torch.bool)
-    return (rows[..., indicator.clamp(min=0)] > 0.5) & (indicator >= 0)
 
 
 def _best_of_each(owner: Tensor, done: Tensor, score: Tensor) -> Tensor:

@@ -24,11 +24,11 @@ import torch
 
 from turnabout.core import Problem
 from turnabout.core.run import now
-from turnabout.methods.levers import on_ladder
 from turnabout.methods.runs import Runs, Shape
 from turnabout.models import Terms
 from turnabout.rules import BoundAtMost, BoundCondition, BoundImplies, BoundKnownLevels, BoundRule
 from turnabout.schema import Scalar
+from turnabout.schema.legal_values import value_at
 from turnabout.stdout import stdout_for_data
 from turnabout.typing import Tensor
 
@@ -276,7 +276,7 @@ class Program:
             self.chosen[r] = int(min(steps[r], run.length))
             if isinstance(feature, Scalar):
                 q = torch.tensor(float(run.q + run.side * self.chosen[r]), dtype=torch.float64)
-                x_new[0, run.column] = on_ladder(feature, q)
+                x_new[0, run.column] = value_at(feature, q)
             else:
                 x_new += torch.from_numpy(run.start)
         return x_new

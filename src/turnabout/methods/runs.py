@@ -15,12 +15,13 @@ import numpy as np
 import torch
 
 from turnabout.core import Problem
-from turnabout.methods.levers import bent_features, first_after, ladder, on_ladder, stuck
+from turnabout.methods.moves import bent_features
 from turnabout.models import Terms
 from turnabout.rules import BoundImplies, BoundKnownLevels
 from turnabout.rules.base import TOLERANCE
 from turnabout.schema import Category, Scalar
 from turnabout.schema.features import GRID_NOISE
+from turnabout.schema.legal_values import first_beyond, is_stuck, legal_multiples, value_at
 from turnabout.typing import Tensor
 
 Shape = Literal["linear", "sum", "squares", "max"]
@@ -46,12 +47,12 @@ class Run:
     rise: float  # of margin, with each step
     q: int = 0  # first multiple of the feature's step, for scalars
     side: int = 0
-    place: int = 0  # of that multiple in the ladder of its side
+    place: int = 0  # of that multiple among the legal values of its side
 
 
 @dataclass
 class Curve:
-    """What one side of a scalar costs: places in its ladder, the values and costs there, and where runs must start."""
+    """What one side of a scalar costs: places among its legal values, what they cost, and where runs must start."""
 
     first: int
     count: int
@@ -103,7 +104,7 @@ class Runs:
         schema = self.problem.schema
         feature, s = schema.features[f], schema.slices[f]
         own = self.x[:, s]
-        if bool(stuck(feature, own)):
+        if bool(is_stuck(feature, own)):
             return []
         if isinstance(feature, Category):
             here = int(own[0, : len(feature.levels)].argmax())
@@ -156,7 +157,7 @@ class Runs:
             gain, rise = self.weights[column] * start[column], self.weights[column] * step
             if f in self.bent:
                 tip_q = torch.tensor(float(q + side * length), dtype=torch.float64)
-                gain, rise = self._gains(column, curve.values[a], float(on_ladder(feature, tip_q)), length)
+                gain, rise = self._gains(column, curve.values[a], float(value_at(feature, tip_q)), length)
             price = (costs[a] - error, slope)  # never above the true cost
             runs.append(Run(f, start, column, step, length, *price, gain, rise, q, side, int(at[a])))
         return runs
@@ -169,7 +170,7 @@ class Runs:
 
     def _curve(self, f: int, feature: Scalar, side: int) -> Curve | None:
         own = self.x[:, self.problem.schema.slices[f].start]
-        first, count = (int(v) for v in ladder(feature, own, side > 0))
+        first, count = (int(v) for v in legal_multiples(feature, own, side > 0))
         if count == 0:
             return None
         samples = min(count, 2 if self.shape == "linear" else SAMPLES)
@@ -194,7 +195,7 @@ class Runs:
     def _read(self, f: int, feature: Scalar, side: int, curve: Curve, places: np.ndarray) -> None:
         """Read the cost at more places."""
         places = np.setdiff1d(places, curve.at)
-        values = on_ladder(feature, torch.from_numpy(curve.first + side * places).to(torch.float64))
+        values = value_at(feature, torch.from_numpy(curve.first + side * places).to(torch.float64))
         rows = self.x.expand(len(places), -1).clone()
         rows[:, self.problem.schema.slices[f].start] = values
         order = np.argsort(at := np.concatenate([curve.at, places]))
@@ -203,14 +204,14 @@ class Runs:
         curve.at = at[order]
 
     def _cuts(self, f: int, feature: Scalar, first: int, side: int, count: int) -> np.ndarray:
-        """Places in the ladder (0 .. count - 1) where the margin bends or has jumped, or a condition turns."""
+        """Places among the legal values (0 .. count - 1) where the margin bends or has jumped, or a condition turns."""
         own = float(self.x[0, self.problem.schema.slices[f].start])
-        start = float(on_ladder(feature, torch.tensor(float(first), dtype=torch.float64)))
-        notch = feature.unit_step / feature.span
+        start = float(value_at(feature, torch.tensor(float(first), dtype=torch.float64)))
+        grid_step = feature.unit_step / feature.span
         places: set[int] = set()
         for knot in self.terms.knots[self.terms.columns == self.problem.schema.slices[f].start].tolist():
-            places.add(int(np.ceil(side * (knot - start) / notch - GRID_NOISE)))
-        for q in first_after(feature, self.terms.cuts(self.problem.schema.slices[f].start)).tolist():
+            places.add(int(np.ceil(side * (knot - start) / grid_step - GRID_NOISE)))
+        for q in first_beyond(feature, self.terms.cuts(self.problem.schema.slices[f].start)).tolist():
             places.add(int(q) - first if side > 0 else first - int(q) + 1)
         for rule in self.problem.rules:
             if isinstance(rule, BoundKnownLevels):
@@ -220,11 +221,11 @@ class Runs:
                 if condition.feature != f:
                     continue
                 if condition.target is not None:
-                    k = round(side * (float(condition.target[0]) - start) / notch)
+                    k = round(side * (float(condition.target[0]) - start) / grid_step)
                     places |= {k, k + 1}
                 elif condition.threshold is not None:
                     away = condition.threshold - side * (start - own)
-                    places.add(int(np.ceil((away - TOLERANCE) / notch)))
+                    places.add(int(np.ceil((away - TOLERANCE) / grid_step)))
         return np.array(sorted(k for k in places if 0 < k < count), dtype=np.int64)
 
     def _costs(self, f: int, rows: Tensor) -> np.ndarray:

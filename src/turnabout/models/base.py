@@ -280,6 +280,11 @@ class Model:
         return getattr(self._judge, "like", None)
 
     @property
+    def keeps_nullable(self) -> bool:
+        """Whether cells of types whose gaps are <NA> reach the original as they are, whatever it was trained on."""
+        return getattr(self._judge, "keeps_nullable", False)
+
+    @property
     def capabilities(self) -> tuple[type, ...]:
         """The protocols this model satisfies."""
         return tuple(capability for capability in CAPABILITIES if isinstance(self, capability))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from turnabout.models.parsers.raw import NotCompilable
+from turnabout.models.libraries.raw_forest import NotCompilable
 from turnabout.schema import Number
 
 Floats = NDArray[np.float64]

@@ -35,7 +35,8 @@ _OFF = _listed("low lower little zero 0")
 _BAD = _listed(
     "n deny denies bad worse worst poor default defaults defaulted defaulter defaulting fail fails failed failing "
     "failure fraud frauds loss losses lost late overdue unpaid nonpayment arrears risk risks risky chargeoff off "
-    "writeoff ban banned block blocked suspended fired layoff dropout quit leave leaves leaver exited guilty jail "
+    "writeoff scam scams suspicious suspect unsolvent "
+    "ban banned block blocked suspended fired layoff dropout quit leave leaves leaver exited guilty jail "
     "prison crime spam attack phishing sick ill disease cancer dead died dies death toxic unsafe withheld "
     "schlecht schlechte betrug ausfall kundigung mauvais mauvaise defaut impaye echec malo mala cattivo cattiva frode "
     "negato negata negado negada mau ruim slecht slechte zly zla dalig daligt avslag afslag afvist avvist hayir "

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from turnabout.models.encoded_cuts import Floats, encoded_cuts
 from turnabout.models.forest import Forest
-from turnabout.models.parsers.raw import NotCompilable, RawForest
+from turnabout.models.libraries.raw_forest import NotCompilable, RawForest
 from turnabout.schema import Category, Feature, Number, Schema
 
 _FAR = 1e300  # stands for "beyond every cut" in a virtual column

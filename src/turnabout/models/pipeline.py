@@ -22,100 +22,14 @@ from turnabout.models.forms import (
     layered_model,
     named,
 )
+from turnabout.models.libraries.meta_estimators import Stages
+from turnabout.models.libraries.raw_forest import NotCompilable
 from turnabout.models.original import Estimator, EstimatorJudge
-from turnabout.models.probe import CannotCompile, Preprocessing, fit_preprocessing
+from turnabout.models.probe import Preprocessing, fit_preprocessing
 from turnabout.models.stepped import read_steps
 from turnabout.models.trees import compile_trees
 from turnabout.schema import Schema
 from turnabout.typing import Tensor
-
-_LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
-_LINEAR = {
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "SGDClassifier",
-    "SGDRegressor",
-    "LinearSVC",
-    "LinearSVR",
-    "RidgeClassifier",
-    "RidgeClassifierCV",
-    "Ridge",
-    "RidgeCV",
-    "Perceptron",
-    "PassiveAggressiveClassifier",
-    "PassiveAggressiveRegressor",
-    "LinearDiscriminantAnalysis",
-    "LinearRegression",
-    "Lasso",
-    "LassoCV",
-    "LassoLars",
-    "LassoLarsCV",
-    "LassoLarsIC",
-    "Lars",
-    "LarsCV",
-    "ElasticNet",
-    "ElasticNetCV",
-    "BayesianRidge",
-    "ARDRegression",
-    "HuberRegressor",
-    "TheilSenRegressor",
-    "QuantileRegressor",
-    "OrthogonalMatchingPursuit",
-}
-
-
-@dataclass(frozen=True)
-class Stages:
-    """An estimator taken apart: transforms in order, and the final estimator that answers."""
-
-    transforms: tuple[Any, ...]
-    final: Any
-
-    @property
-    def library(self) -> str:
-        """Where the final estimator's class comes from: "sklearn", "xgboost", ... or "" if from elsewhere."""
-        return self._known[0]
-
-    @property
-    def name(self) -> str:
-        """Class name of the final estimator, or of the library class it derives from."""
-        return self._known[1]
-
-    @property
-    def _known(self) -> tuple[str, str]:
-        for base in type(self.final).__mro__:
-            library = base.__module__.split(".")[0]
-            if library in _LIBRARIES and base.__module__ != "sklearn.base":
-                return library, base.__name__
-        return "", type(self.final).__name__
-
-    @property
-    def title(self) -> str:
-        return type(self.final).__name__ + (" in a Pipeline" if self.transforms else "")
-
-
-def unstack(estimator: Any) -> Stages:
-    """Look through nested Pipelines and parameter searches inside them.
-
-    Steps that resample (`fit_resample`, as in imbalanced-learn) act on training rows only and are left out.
-    """
-    transforms: list[Any] = []
-    while True:
-        if hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif type(estimator).__name__ == "Pipeline" and hasattr(estimator, "steps"):
-            transforms += _transforms(estimator)
-            estimator = estimator.steps[-1][1]
-        else:
-            return Stages(tuple(transforms), estimator)
-
-
-def _transforms(pipeline: Any) -> list[Any]:
-    """What a Pipeline does to a row before its last step."""
-    steps = [step for _, step in pipeline.steps[:-1]]
-    if not any(hasattr(step, "fit_resample") for step in steps):
-        return [pipeline[:-1]] if steps else []
-    return [s for s in steps if not hasattr(s, "fit_resample") and s is not None and not isinstance(s, str)]
 
 
 @dataclass(frozen=True)
@@ -132,7 +46,7 @@ class Inputs:
         except ModelError as error:
             cause = error.__cause__ or error
             text = f"the preprocessing raised {type(cause).__name__}: {_first_line(cause)}"
-            raise CannotCompile(text + _advice(text)) from error
+            raise NotCompilable(text + _advice(text)) from error
         return out.toarray() if hasattr(out, "toarray") else out
 
     def _transformed(self, rows: Any) -> Any:
@@ -146,7 +60,7 @@ class Inputs:
         try:
             return np.asarray(out, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise CannotCompile(f"the estimator receives cells that are not numbers: {_first_line(error)}") from error
+            raise NotCompilable(f"the estimator receives cells that are not numbers: {_first_line(error)}") from error
 
 
 class Hinges(torch.nn.Module):
@@ -170,15 +84,18 @@ def compile_estimator(
     stages: Stages,
     pairs: list[tuple[Tensor, pd.DataFrame]],
 ) -> Model:
-    """The compiled form of a recognised estimator; CannotCompile says why there is none."""
+    """The compiled form of a recognised estimator; NotCompilable says why there is none."""
     inputs = Inputs(judge.original, stages.transforms)
     trees = compile_trees(schema, judge, notes, stages.final, stages.transforms, inputs.raw)
     if trees is not None:
         return trees
-    layers, activation = _read_layers(stages)
+    read = stages.library.layers(stages.name, stages.final)
+    if read is None:
+        raise NotCompilable(f"{stages.name} is not a model whose inner form is known")
+    layers, activation = read
     found = _watch(inputs, schema, pairs, judge.like)
     if layers[0][0].shape[1] != found.a.shape[0]:
-        raise CannotCompile(f"{stages.name} takes {layers[0][0].shape[1]} inputs and was given {found.a.shape[0]}")
+        raise NotCompilable(f"{stages.name} takes {layers[0][0].shape[1]} inputs and was given {found.a.shape[0]}")
     decision: Decision = judge.decision
     kind = "a linear model" if len(layers) == 1 else f"a net of {len(layers)} layers ({activation})"
     notes = (*notes, f"compiled: {stages.title}, {kind} on {schema.d} encoded columns.")
@@ -208,30 +125,11 @@ def _watch(
     """What happens before the estimator: in straight lines, or else with some numbers in steps."""
     try:
         return fit_preprocessing(inputs, schema, pairs, like)
-    except CannotCompile:
+    except NotCompilable:
         pieces = read_steps(inputs, inputs.transforms, schema, like)
         if not pieces:
             raise
     return fit_preprocessing(inputs, schema, pairs, like, pieces)
-
-
-def _read_layers(stages: Stages) -> tuple[Layers, str]:
-    """Weights of a linear model or a multi-layer perceptron, (out, in) each, and the activation between."""
-    final, name = stages.final, stages.name
-    if stages.library == "sklearn" and name in _LINEAR:
-        coef = np.atleast_2d(np.asarray(final.coef_, dtype=np.float64))
-        intercept = np.asarray(final.intercept_, dtype=np.float64).reshape(-1)
-        bias = np.broadcast_to(intercept, (coef.shape[0],)).copy()
-        return ((torch.from_numpy(coef.copy()), torch.from_numpy(bias)),), "relu"
-    if stages.library == "sklearn" and name in ("MLPClassifier", "MLPRegressor"):
-        if final.out_activation_ not in ("logistic", "softmax", "identity"):
-            raise CannotCompile(f"{name} ends in {final.out_activation_!r}")
-        layers = tuple(
-            (torch.from_numpy(np.array(w.T, dtype=np.float64)), torch.from_numpy(np.array(b, dtype=np.float64)))
-            for w, b in zip(final.coefs_, final.intercepts_, strict=True)
-        )
-        return layers, final.activation
-    raise CannotCompile(f"{name} is not a model whose inner form is known")
 
 
 def _collapse(layers: Layers) -> tuple[Tensor, Tensor]:

@@ -20,16 +20,13 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.models.libraries.raw_forest import NotCompilable
 from turnabout.schema import Category, Feature, Number, Passthrough, Schema
 from turnabout.schema.features import GRID_NOISE
 from turnabout.typing import Tensor
 
 RANDOM_ROWS = 256
 _SEED = 20240229
-
-
-class CannotCompile(Exception):
-    """Why a compiled form was not built; the text becomes a note."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +93,15 @@ def positions(feature: Feature) -> list[list[float]]:
     return cells
 
 
+def base_row(schema: Schema) -> Tensor:
+    """(1, d) the first position of every feature."""
+    return torch.tensor([[v for f in schema.features for v in positions(f)[0]]], dtype=torch.float64)
+
+
 def probes(schema: Schema, like: pd.DataFrame | None = None) -> Probes:
     """One base row, and for every feature the rows that differ from it in that feature alone; types as in `like`."""
-    base = np.zeros(schema.d)
+    base = base_row(schema)[0].numpy()
     cells = [positions(feature) for feature in schema.features]
-    for s, own in zip(schema.slices, cells, strict=True):
-        base[s] = own[0]
     x, rows = [base], []
     for s, own in zip(schema.slices, cells, strict=True):
         indices = [0]
@@ -150,7 +150,7 @@ def fit_preprocessing(
     found = _assemble(schema, seen, z, pieces or {})
     if not torch.isfinite(found.a).all() or not torch.isfinite(found.a0).all():
         column = int((~torch.isfinite(found.a)).any(0).int().argmax())
-        raise CannotCompile(f"the estimator receives NaN or infinite inputs when '{schema.columns[column]}' moves")
+        raise NotCompilable(f"the estimator receives NaN or infinite inputs when '{schema.columns[column]}' moves")
     for name, moved in zip(schema.names, map(list, seen.rows), strict=True):
         _check(found, seen.x[moved], z[moved], f"an input does not follow '{name}' in a straight line")
     for x, table in checks:
@@ -211,7 +211,7 @@ def _check(found: Preprocessing, x: Tensor, z: Tensor, complaint: str) -> None:
     scale = 1.0 + torch.maximum(z.abs(), found.a.abs().sum(1) + found.a0.abs())
     if not bool((gap <= 1e-7 * scale).all()):
         i = int(torch.nan_to_num(gap / scale, nan=torch.inf).max(0).values.argmax())
-        raise CannotCompile(f"{complaint} (input {i})")
+        raise NotCompilable(f"{complaint} (input {i})")
 
 
 def legal_position(feature: Number, value: float) -> float:

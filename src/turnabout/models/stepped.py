@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from turnabout.models.encoded_cuts import encode_last, rank, unrank
-from turnabout.models.held import Held
-from turnabout.models.probe import CannotCompile, Pieces, probes
+from turnabout.models.libraries.inside import Held
+from turnabout.models.libraries.raw_forest import NotCompilable
+from turnabout.models.probe import Pieces, probes
 from turnabout.schema import Number, Schema
 from turnabout.schema.features import GRID_NOISE
 
@@ -50,7 +51,7 @@ def read_steps(
             continue
         try:
             pieces = read_number(Watched(transform, schema, like, j), held)
-        except CannotCompile:
+        except NotCompilable:
             if strict:
                 raise
             continue
@@ -87,7 +88,7 @@ class Watched:
         table[self.feature.name] = np.asarray(values, dtype=np.float64)
         try:
             z = np.asarray(self.transform(table), dtype=np.float64)
-        except CannotCompile:
+        except NotCompilable:
             return None
         return z if np.isfinite(z).all() else None
 
@@ -131,7 +132,7 @@ def _noise(z: Floats) -> float:
 def read_number(watched: Watched, held: Held) -> Pieces | None:
     """What one number does in steps; None where it moves its inputs in straight lines, or otherwise.
 
-    Raises CannotCompile where there are steps, and more of them may be hidden between the values that were read.
+    Raises NotCompilable where there are steps, and more of them may be hidden between the values that were read.
     """
     feature, count = watched.feature, watched.count
     if count < 2:
@@ -148,7 +149,7 @@ def read_number(watched: Watched, held: Held) -> Pieces | None:
     if not stepped.any() or len(stretches) > MOST:
         return None
     if not every and held.strangers:
-        raise CannotCompile(
+        raise NotCompilable(
             f"'{feature.name}' enters in steps through {held.strangers[0]}, a class that is not known here, and of its "
             f"{count} legal values not all can be tried; give Number({feature.name!r}, ...) a step that leaves at most "
             f"{EVERY} values, or make the steps with a KBinsDiscretizer"

@@ -6,7 +6,7 @@ lies, so an input may be any rising or falling function of a number and any func
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +19,11 @@ from turnabout.models.decision import ByProbability, ByScore, ClassDecision, Dec
 from turnabout.models.encoded_cuts import Floats
 from turnabout.models.forest import Forest
 from turnabout.models.forest_compile import Input, compile_forest
+from turnabout.models.libraries import library_of, read_forest
+from turnabout.models.libraries.raw_forest import NotCompilable, RawForest
+from turnabout.models.libraries.scikit_learn import scaler_formulas
 from turnabout.models.original import EstimatorJudge
-from turnabout.models.parsers import parse
-from turnabout.models.parsers.raw import NotCompilable, RawForest
-from turnabout.models.parsers.xgboost_categories import kept_categories
-from turnabout.models.probe import CannotCompile, Pieces, Probes, probes
+from turnabout.models.probe import Pieces, Probes, probes
 from turnabout.models.stepped import read_steps
 from turnabout.schema import Number, Schema
 from turnabout.typing import Tensor
@@ -64,13 +64,11 @@ def compile_trees(
 
     `raw` takes raw rows to the cells that the final estimator receives.
     """
-    try:
-        parsed = parse(final)
-        if parsed is None:
-            return None
-        forest = compile_forest(parsed, _describe(schema, raw, transforms, _by_code(final), judge.like), schema)
-    except NotCompilable as error:
-        raise CannotCompile(error.reason.rstrip(".")) from error
+    parsed = read_forest(final)
+    if parsed is None:
+        return None
+    inputs = _describe(schema, raw, transforms, library_of(final).splits_codes(final), judge.like)
+    forest = compile_forest(parsed, inputs, schema)
     note = f"compiled: {judge.title}, {len(parsed.roots)} trees with {len(forest.cut)} nodes."
     return TreeModel(schema, judge, (*notes, note), _aim(forest, parsed, judge.decision))
 
@@ -80,10 +78,10 @@ def _aim(forest: Forest, parsed: RawForest, decision: Decision) -> Forest:
     if isinstance(decision, InRange):
         flat = decision.affine(1)
         if parsed.link != "identity" or flat is None:
-            raise CannotCompile("trees cannot say that an amount lies between two bounds; leave one side open")
+            raise NotCompilable("trees cannot say that an amount lies between two bounds; leave one side open")
         return forest.scaled(float(flat[0][0]), flat[1])
     if not isinstance(decision, (ByProbability, ByScore)) or parsed.link == "identity":
-        raise CannotCompile(f"its trees give {parsed.link} scores, which is not what it decides by")
+        raise NotCompilable(f"its trees give {parsed.link} scores, which is not what it decides by")
     threshold = decision.threshold if isinstance(decision, ByProbability) else None
     if len(parsed.bias) == 1:
         if parsed.link == "log-odds":
@@ -93,24 +91,13 @@ def _aim(forest: Forest, parsed: RawForest, decision: Decision) -> Forest:
     if threshold is None:
         return forest.aimed(decision.yes)
     if parsed.link == "softmax":
-        raise CannotCompile("a cut-off on one of several classes is not a sum of trees")
+        raise NotCompilable("a cut-off on one of several classes is not a sum of trees")
     return _single(forest, decision).scaled(1.0, -threshold)
 
 
 def _single(forest: Forest, decision: ClassDecision) -> Forest:
     pick = slice(decision.yes, decision.yes + 1)
     return replace(forest, value=forest.value[:, pick].contiguous(), bias=forest.bias[pick])
-
-
-def _by_code(final: Any) -> bool:
-    """Whether the parser knows categories by number only: XGBoost before 3.1, or with names that are not ASCII."""
-    if type(final).__module__.split(".")[0] != "xgboost":
-        return False
-    booster = final.get_booster()
-    if "c" not in (booster.feature_types or []):
-        return False
-    kept = kept_categories(booster)
-    return not kept or any(own.names is None for own in kept.values())
 
 
 def _describe(
@@ -144,7 +131,7 @@ def _input(
     ]
     if len(movers) > 1:
         names = " and ".join(f"'{schema.names[j]}'" for j in movers[:2])
-        raise CannotCompile(f"input {i} of the trees depends on both {names}")
+        raise NotCompilable(f"input {i} of the trees depends on both {names}")
     if not movers:
         return Input(-1, at_missing=column[0])
     j = movers[0]
@@ -193,38 +180,10 @@ def _shortcut(watched: _Watched, feature: Number, transforms: tuple[Any, ...]) -
     z = watched(v)
     if np.array_equal(z, v):
         return None
-    for formula in _formulas(transforms):
+    for formula in scaler_formulas(transforms):
         if np.array_equal(formula(v), z):
             return formula
     return watched
-
-
-class _Affine:
-    """(v - shift) / scale, or v * scale + shift, in the arithmetic of scikit-learn's scalers."""
-
-    def __init__(self, scale: float, shift: float, multiply: bool):
-        self.scale, self.shift, self.multiply = scale, shift, multiply
-
-    def __call__(self, v: Floats) -> Floats:
-        return v * self.scale + self.shift if self.multiply else (v - self.shift) / self.scale
-
-
-def _formulas(transforms: tuple[Any, ...]) -> Iterator[_Affine]:
-    """The formula of every column of every scaler inside the preprocessing."""
-    for part in transforms:
-        for name in ("transformers_", "steps", "transformer_list"):
-            yield from _formulas(tuple(step[1] for step in getattr(part, name, ())))
-        scale = getattr(part, "scale_", None)
-        if scale is None:
-            continue
-        for name in ("mean_", "center_", "min_"):
-            shift = getattr(part, name, None)
-            if shift is not None:
-                for s, c in zip(scale, shift, strict=False):
-                    yield _Affine(float(s), float(c), name == "min_")
-                break
-        else:
-            yield from (_Affine(float(s), 0.0, False) for s in scale)
 
 
 def _columns(cells: pd.DataFrame | np.ndarray, by_code: bool) -> list[np.ndarray]:

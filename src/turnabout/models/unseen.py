@@ -16,8 +16,8 @@ import torch
 
 from turnabout.errors import TurnaboutError
 from turnabout.models.base import Model
-from turnabout.models.inside import encoded_levels
-from turnabout.models.probe import positions
+from turnabout.models.libraries.inside import encoded_levels
+from turnabout.models.probe import base_row
 from turnabout.schema import Category, Feature, Ordinal, Schema
 from turnabout.schema.levels import raw_codes
 from turnabout.typing import Level, Tensor
@@ -99,7 +99,7 @@ def _refused(model: Model, doubtful: Mapping[str, list[Level]], background: pd.D
 def _answered_row(model: Model, background: pd.DataFrame | None) -> Tensor | None:
     """An encoded row (1, d) about which the original answers: of the background, or one of first levels; or None."""
     schema = model.schema
-    tries = [torch.tensor([[v for f in schema.features for v in positions(f)[0]]], dtype=torch.float64)]
+    tries = [base_row(schema)]
     if background is not None and len(background):
         reading = schema.read(background.iloc[: min(len(background), 32)])
         readable = ~(reading.lost | reading.unreadable.any(1))

@@ -7,13 +7,14 @@ from typing import Any
 import pandas as pd
 import torch
 
+from turnabout.documents import shown
 from turnabout.errors import ModelError
 from turnabout.models.base import Model
-from turnabout.models.callable import wrap_function
 from turnabout.models.decision import ClassDecision, check_threshold
+from turnabout.models.estimators import is_estimator, wrap_estimator
 from turnabout.models.favourable import Guess
-from turnabout.models.sklearn import is_estimator, wrap_estimator
-from turnabout.models.torch import Output, wrap_module
+from turnabout.models.functions import wrap_function
+from turnabout.models.modules import Output, wrap_module
 from turnabout.models.unseen import UnseenLevels, mark_unseen
 from turnabout.schema import Schema, as_frame
 
@@ -59,14 +60,15 @@ def wrap(
         _check_rewrap(model, schema, given | {"output": output, "unseen_levels": unseen_levels})
         return model
     if not isinstance(schema, Schema):
+        what = f"the class {schema.__name__}" if isinstance(schema, type) else type(schema).__name__
         raise ModelError(
-            f"the second argument of wrap is a Schema, not {type(schema).__name__}.",
+            f"the second argument of wrap is a Schema, not {what}.",
             hint="Schema.infer(table) drafts one: wrap(model, schema).",
         )
     if isinstance(getattr(model, "schema", None), Schema) and is_estimator(model):  # one of turnabout.train
         model, threshold, output = _unpack(model, schema, threshold, output)
-    if unseen_levels not in (None, "avoid", "allow"):
-        raise ModelError(f"unseen_levels={unseen_levels!r} is not a choice.", hint='use "avoid" or "allow".')
+    if unseen_levels is not None and not (isinstance(unseen_levels, str) and unseen_levels in ("avoid", "allow")):
+        raise ModelError(f"unseen_levels={shown(unseen_levels)} is not a choice.", hint='use "avoid" or "allow".')
     rows = None if background is None else as_frame(background)
     wrapped = _wrap(model, schema, check_threshold(threshold), target, target_range, rows, output)
     wrapped.guessed = None if target is not None or target_range is not None else _guess(wrapped)

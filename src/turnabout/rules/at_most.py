@@ -11,7 +11,7 @@ from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.rules.base import TOLERANCE, BoundRule, Rule, check_feature, find_feature
 from turnabout.schema import Schema
-from turnabout.typing import Json, Tensor, as_tuple, is_whole
+from turnabout.typing import Tensor, as_tuple, is_whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,14 +49,6 @@ class AtMost(Rule):
     def __str__(self) -> str:
         among = "" if self.features is None else f" among {', '.join(self.features)}"
         return f"at most {self.k} {'change' if self.k == 1 else 'changes'}{among}"
-
-    def to_dict(self) -> Json:
-        out: Json = {"rule": self.kind, "k": self.k}
-        return out if self.features is None else out | {"features": list(self.features)}
-
-    @classmethod
-    def _read(cls, spec: Json) -> AtMost:
-        return cls(**spec)
 
 
 class BoundAtMost(BoundRule):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import torch
 
-from turnabout.documents import reads, shown
+from turnabout.documents import reads, shown, write
 from turnabout.errors import RuleError
 from turnabout.schema import Feature, Schema
 from turnabout.typing import Json, Tensor
@@ -54,14 +54,15 @@ class Rule(ABC):
     def __repr__(self) -> str:
         return str(self)
 
-    @abstractmethod
     def to_dict(self) -> Json:
-        """Plain values that `from_dict` turns back into this rule."""
+        """Plain values that `from_dict` turns back into this rule: its kind, and every field that says something."""
+        parts = {field.name: write(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {"rule": self.kind} | {name: part for name, part in parts.items() if part is not None}
 
     @classmethod
-    @abstractmethod
     def _read(cls, spec: Json) -> Rule:
         """The rule from the entries of to_dict, without "rule"."""
+        return cls(**spec)
 
 
 @dataclass(frozen=True, repr=False)

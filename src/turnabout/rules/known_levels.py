@@ -63,10 +63,6 @@ class KnownLevels(Rule):
     def to_dict(self) -> Json:
         return {"rule": self.kind, "avoid": {name: list(levels) for name, levels in self.avoid.items()}}
 
-    @classmethod
-    def _read(cls, spec: Json) -> KnownLevels:
-        return cls(**spec)
-
 
 class BoundKnownLevels(BoundRule):
     """`places`: by feature, the positions of the levels that are not moved to.

@@ -14,7 +14,7 @@ from turnabout.errors import RuleError
 from turnabout.rules.base import TOLERANCE, BoundRule, LinearForm, Rule, check_feature, check_name, find_feature
 from turnabout.rules.grid import Grid
 from turnabout.schema import Category, Number, Scalar, Schema
-from turnabout.typing import Json, Tensor, as_float
+from turnabout.typing import Tensor, as_float
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,19 +70,6 @@ class Linear(Rule):
             terms += (" - " if terms else "-") + size if c < 0 else (" + " if terms else "") + size
         return f"{terms} {self.sense} {self.bound:g}"
 
-    def to_dict(self) -> Json:
-        out: Json = {
-            "rule": self.kind,
-            "coefficients": dict(self.coefficients),
-            "sense": self.sense,
-            "bound": self.bound,
-        }
-        return out if self.name is None else out | {"name": self.name}
-
-    @classmethod
-    def _read(cls, spec: Json) -> Linear:
-        return cls(**spec)
-
 
 @dataclass(frozen=True, repr=False)
 class Ordered(Rule):
@@ -112,13 +99,6 @@ class Ordered(Rule):
 
     def __str__(self) -> str:
         return f"{self.lower} <= {self.upper}"
-
-    def to_dict(self) -> Json:
-        return {"rule": self.kind, "lower": self.lower, "upper": self.upper}
-
-    @classmethod
-    def _read(cls, spec: Json) -> Ordered:
-        return cls(**spec)
 
 
 class BoundLinear(BoundRule):

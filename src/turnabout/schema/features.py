@@ -11,11 +11,12 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Any, ClassVar, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 import pandas as pd
 
+from turnabout.documents.cells import is_single
 from turnabout.errors import SchemaError
 from turnabout.typing import Json, Moves, Tensor
 
@@ -133,7 +134,7 @@ class Feature(ABC):
                 f"feature '{self.name}' has label={self.label!r} and missing={self.missing!r}.",
                 hint="label is a text, missing is true or false.",
             )
-        if self.moves not in get_args(Moves):
+        if not isinstance(self.moves, str) or self.moves not in get_args(Moves):
             raise SchemaError(
                 f"feature '{self.name}' has moves={self.moves!r}.", hint=f"use one of {', '.join(get_args(Moves))}."
             )
@@ -340,16 +341,6 @@ def cells_of(column: pd.Series) -> pd.Series:
         short[absent] = column.array[absent]
         return pd.Series(short, index=column.index, name=column.name, dtype=object)
     return column.astype(object)
-
-
-def short_decimal(value: Any) -> Any:
-    """A number that is one in single precision, as the short decimal that it prints as there; others as they are."""
-    return float(str(np.float32(value))) if isinstance(value, float) and math.isfinite(value) else value
-
-
-def is_single(dtype: Any) -> bool:
-    """Whether a column type holds numbers in single precision."""
-    return dtype.kind == "f" and getattr(dtype, "itemsize", 8) == 4  # sparse types do not say
 
 
 def same_cells(own: pd.Series, new: pd.Series) -> np.ndarray:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from turnabout.documents import shown
 from turnabout.errors import SchemaError
 from turnabout.schema.features import Feature, Number, floats
 from turnabout.schema.levels import Binary, Category, Ordinal, check_levels
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.schema import Schema
-from turnabout.typing import Moves
+from turnabout.typing import Moves, as_tuple
 
 MANY_LEVELS = 50  # a text column with more levels than this and hardly a repeat is an identifier, not a category
 MAX_DECIMALS = 6
@@ -62,7 +63,13 @@ def draft(
             continue
         shared = {"moves": moves.get(name, "free"), "label": labels.get(name, "")}
         if name in ordinal:
-            features.append(_ordinal(table[name], tuple(ordinal[name]), shared))
+            levels = as_tuple(ordinal[name])
+            if levels is None:
+                raise SchemaError(
+                    f"the levels of '{name}' are {shown(ordinal[name])}.",
+                    hint=f"list them from lowest to highest: ordinal={{{str(name)!r}: ['low', 'high']}}.",
+                )
+            features.append(_ordinal(table[name], levels, shared))
         else:
             features.append(_guess(table[name], name in categorical, units.get(name, ""), shared, notes))
     return Schema(tuple(features), tuple(notes))

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
+from turnabout.documents.cells import is_single
 from turnabout.errors import SchemaError
-from turnabout.schema.features import Feature, Scalar, floats, is_single
+from turnabout.schema.features import Feature, Scalar, floats
 from turnabout.typing import Level, Moves
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.documents import read_json, read_yaml, reads, shown, write_yaml
+from turnabout.documents import Saved, reads, shown
 from turnabout.errors import SchemaError, also
 from turnabout.markup import block
 from turnabout.schema.features import Feature, Number
@@ -22,53 +23,16 @@ from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.projection import Projection
 from turnabout.schema.put import put, retype
+from turnabout.schema.reading import Reading
 from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
-MARKS = "check brackets, quotes and indents."
 KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough)}
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A table as a schema reads it."""
-
-    schema: Schema
-    table: pd.DataFrame  # the schema's columns, as given
-    x: Tensor  # (n, d), zeros for a cell that could not be read
-    unreadable: np.ndarray  # (n, F) True for a cell that is no value of its feature
-
-    @cached_property
-    def odd(self) -> np.ndarray:
-        """(n, F) True where a fixed cell says more than x does: it could not be read, or its feature reads nothing."""
-        fixed = np.array([f.moves == "fixed" for f in self.schema.features])
-        passed = np.array([isinstance(f, Passthrough) for f in self.schema.features])
-        return self.unreadable & fixed | passed
-
-    @cached_property
-    def lost(self) -> np.ndarray:
-        """(n,) True for rows with an unreadable cell that a plan may change: nothing can be said of them."""
-        movable = np.array([f.moves != "fixed" for f in self.schema.features])
-        return (self.unreadable & movable).any(1)
-
-    def readable(self, table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-        """Some rows of the table that was read; columns without the unreadable cells of others get back their type."""
-        if len(rows) == len(table):
-            return table
-        spoilt = [f.name for f, bad in zip(self.schema.features, self.unreadable.T, strict=True) if bad.any()]
-        kept = table.iloc[rows]
-        return kept.assign(**{name: kept[name].infer_objects() for name in spoilt})
-
-    def complaint(self, row: int) -> SchemaError:
-        """What is wrong with the first unreadable cell of a row; those that a plan may change come first."""
-        bad = np.flatnonzero(self.unreadable[row])
-        feature = self.schema.features[min(bad, key=lambda f: self.schema.features[f].moves == "fixed")]
-        return feature.complaint(self.table[feature.name], row)
-
-
-@dataclass(frozen=True)
-class Schema:
+class Schema(Saved):
     """What values exist: an ordered tuple of features.
 
     A schema encodes a table as a tensor x (n, d) in [0, 1], knows what each person may reach from their row, and
@@ -85,6 +49,10 @@ class Schema:
     features: tuple[Feature, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
     derived: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    error = SchemaError
+    invalid = "the schema is not valid"
+    unreadable = "save the schema as UTF-8 text."
 
     def __post_init__(self) -> None:
         if isinstance(self.features, Feature) or not isinstance(self.features, Iterable):
@@ -254,6 +222,10 @@ class Schema:
         """Snap one scalar cell of each row: own and new encoded values (m,), and their encoded columns (m,)."""
         return self._projection(x).snap_cells(x, x_new, columns)
 
+    def missing(self, x: Tensor) -> Tensor:
+        """(..., d) True where a cell is missing."""
+        return self._projection(x).stuck(x)
+
     def changed(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., F) True where a feature differs from the person's own."""
         return self._projection(x).changed(x, x_new)
@@ -307,7 +279,7 @@ class Schema:
 
     @classmethod
     @reads("the schema", SchemaError, "compare with Schema.to_yaml(), or with what `turnabout schema infer` writes.")
-    def from_dict(cls, document: Mapping[str, Any]) -> Schema:
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of to_dict; names what is wrong with a document that is no schema."""
         if not isinstance(document, Mapping) or not isinstance(document.get("features"), (list, tuple)):
             raise SchemaError(
@@ -321,38 +293,20 @@ class Schema:
         notes = document.get("notes") or ()
         return cls(tuple(_feature(entry) for entry in document["features"]), tuple(map(str, notes)))
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
-
     @classmethod
-    def from_json(cls, text: str) -> Schema:
-        return cls.from_dict(read_json(text, "the schema is not valid", SchemaError, MARKS))
-
-    def to_yaml(self) -> str:
-        return write_yaml(self.to_dict())
-
-    @classmethod
-    def from_yaml(cls, text: str) -> Schema:
-        return cls.from_dict(read_yaml(text, "the schema is not valid", SchemaError, MARKS))
-
-    def save(self, path: str | Path) -> None:
-        """Write YAML, or JSON if the name ends in .json."""
-        path = Path(path)
-        path.write_text(self.to_json() if path.suffix == ".json" else self.to_yaml(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Schema:
+    def load(cls, path: str | Path) -> Self:
         """Read what save wrote."""
-        path = Path(path)
-        try:
-            if not path.exists():
+        if not isinstance(path, (str, os.PathLike)):
+            raise SchemaError(
+                f"load takes the path of a file, not {type(path).__name__}.",
+                hint="Schema.from_yaml and Schema.from_json read texts, Schema.from_dict plain values.",
+            )
+        with contextlib.suppress(OSError):  # what cannot even be looked at is told by reading it
+            if not Path(path).exists():
                 raise SchemaError(
                     f"there is no schema file {str(path)!r}.", hint="`turnabout schema infer` writes one."
                 )
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise SchemaError(f"{str(path)!r} cannot be read: {error}", hint="save the schema as UTF-8 text.") from None
-        return cls.from_json(text) if path.suffix == ".json" else cls.from_yaml(text)
+        return super().load(path)
 
     @classmethod
     def infer(

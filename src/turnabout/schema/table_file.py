@@ -21,6 +21,7 @@ from typing import IO, Any, Literal, get_args
 
 import pandas as pd
 
+from turnabout.documents.cells import is_single
 from turnabout.errors import DataError
 from turnabout.schema.cell_types import (
     TEXT,
@@ -30,7 +31,6 @@ from turnabout.schema.cell_types import (
     own_column,
     text_column,
 )
-from turnabout.schema.features import is_single
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.schema import Schema
 from turnabout.typing import Json

@@ -9,11 +9,12 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 
+from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.shapley.games import coalitions, players
 from turnabout.explain.slopes.noise import check_seed
 from turnabout.parameters import Finite, Whole, checked
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 Axiom = Literal["local accuracy", "missingness", "symmetry", "strong monotonicity", "linearity"]
 AXIOMS: tuple[Axiom, ...] = get_args(Axiom)
@@ -22,7 +23,7 @@ LARGEST = 12  # features of the games that are tried
 
 
 @dataclass(frozen=True)
-class CounterExample:
+class CounterExample(Document):
     """A game on which an axiom is broken.
 
     Attributes
@@ -43,20 +44,9 @@ class CounterExample:
         pair = "" if self.other is None else f" beside v2 = {_few(self.other)}"
         return f"{self.sentence} v = {_few(self.game)}{pair}: said {_few(self.said)}, due {_few(self.due)}."
 
-    def to_dict(self) -> Json:
-        return {
-            "axiom": self.axiom,
-            "sentence": self.sentence,
-            "game": list(self.game),
-            "other": None if self.other is None else list(self.other),
-            "features": list(self.features),
-            "said": list(self.said),
-            "due": list(self.due),
-        }
-
 
 @dataclass(frozen=True)
-class AxiomReport:
+class AxiomReport(Document):
     """What was tried, and the first counter-example for each axiom that is broken.
 
     An axiom without a counter-example was kept on every game tried, which is no proof.
@@ -66,6 +56,8 @@ class AxiomReport:
     trials: int
     seed: int
     broken: dict[Axiom, CounterExample] = field(default_factory=dict)
+
+    keys = "m trials seed passed broken"
 
     @property
     def passed(self) -> bool:
@@ -81,10 +73,6 @@ class AxiomReport:
         for axiom in AXIOMS:
             lines.append(f"  {axiom}: " + (f"broken. {self.broken[axiom]}" if axiom in self.broken else "kept."))
         return "\n".join(lines)
-
-    def to_dict(self) -> Json:
-        broken = {axiom: example.to_dict() for axiom, example in self.broken.items()}
-        return {"m": self.m, "trials": self.trials, "seed": self.seed, "passed": self.passed, "broken": broken}
 
 
 @checked(ExplainError, m=Whole(2, most=LARGEST), trials=Whole(1), tolerance=Finite(least=0))

@@ -32,7 +32,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from turnabout.core.frames import plain
+from turnabout.documents import Document
+from turnabout.documents.frames import plain
 from turnabout.errors import ExplainError
 from turnabout.explain.base import known_errors
 from turnabout.explain.engine import Affine, Design
@@ -114,7 +115,7 @@ class Tilted:
 
 
 @dataclass(frozen=True)
-class LimeConstants:
+class LimeConstants(Document):
     """c1, c2 and c3 of (1)."""
 
     c1: float
@@ -123,9 +124,6 @@ class LimeConstants:
 
     def __str__(self) -> str:
         return f"c1 {self.c1:.6f}, c2 {self.c2:.6f}, c3 {self.c3:.6f}"
-
-    def to_dict(self) -> Json:
-        return {"c1": self.c1, "c2": self.c2, "c3": self.c3}
 
 
 def lime_constants(d: int, width: float = WIDTH, law: Law = "image") -> LimeConstants:
@@ -185,7 +183,7 @@ def shape_slopes(d: int, p: int, width: float = WIDTH, law: Law = "image") -> tu
 
 
 @dataclass(frozen=True, eq=False)
-class LimeSlopes:
+class LimeSlopes(Document):
     """Slopes of LIME on masks.
 
     Attributes
@@ -207,12 +205,8 @@ class LimeSlopes:
         return f"{len(self.values)} slopes from {self.asked} masks ({how})"
 
     def to_dict(self) -> Json:
-        return {
-            "values": self.values.tolist(),
-            "intercept": self.intercept,
-            "errors": None if self.errors is None else [plain(error) for error in self.errors],
-            "asked": self.asked,
-        }
+        """Plain values for JSON."""
+        return super().to_dict() | {"errors": None if self.errors is None else [plain(error) for error in self.errors]}
 
 
 def lime_exact(f_x: MaskFunction, m: int, width: float = WIDTH, law: Law = "image") -> LimeSlopes:

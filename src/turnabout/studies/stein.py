@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.base import Question
 from turnabout.explain.score import Function, Output, Score, as_points
 from turnabout.explain.slopes.noise import Spread, check_seed, covariance_of
 from turnabout.explain.slopes.smooth import CLime, Estimator, SmoothGrad
 from turnabout.models import Model
-from turnabout.typing import Json
 
 LIMIT = 4.0  # joint standard errors
 ROUNDING = 1e-13  # share of the values' size that is lost in a slope's arithmetic
 
 
 @dataclass(frozen=True, eq=False)
-class SteinCheck:
+class SteinCheck(Document):
     """Two estimates of one slope, and how far they are apart.
 
     Attributes
@@ -36,6 +36,8 @@ class SteinCheck:
     clime: np.ndarray
     clime_error: np.ndarray
     rounding: np.ndarray
+
+    keys = "smoothgrad smoothgrad_error clime clime_error difference error z passed"
 
     @property
     def difference(self) -> np.ndarray:
@@ -64,11 +66,6 @@ class SteinCheck:
             f"SmoothGrad and C-LIME {verdict}: differences up to {largest:.2g}, at most {worst:.1f} joint standard "
             f"errors over {self.z.size} slopes"
         )
-
-    def to_dict(self) -> Json:
-        """Plain data."""
-        names = ("smoothgrad", "smoothgrad_error", "clime", "clime_error", "difference", "error", "z")
-        return {name: getattr(self, name).tolist() for name in names} | {"passed": self.passed}
 
 
 def check_stein(

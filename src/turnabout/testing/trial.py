@@ -139,10 +139,15 @@ class Option:
 def each_option(trial: Trial) -> Iterator[Option]:
     """Every option of every answer."""
     for case, answer in trial.answered():
-        own = case.people.astype(object)
-        new = answer.options.astype(object)
-        for place, (person, number) in enumerate(answer.options.index):
-            yield Option(case, person, number, own.loc[person], new.iloc[place])
+        yield from options_of(case, answer)
+
+
+def options_of(case: Case, answer: Recourse) -> Iterator[Option]:
+    """Every option of one answer."""
+    own = case.people.astype(object)
+    new = answer.options.astype(object)
+    for place, (person, number) in enumerate(answer.options.index):
+        yield Option(case, person, number, own.loc[person], new.iloc[place])
 
 
 def find(method: Any, people: pd.DataFrame, options: int = OPTIONS, seed: int = 0, **more: Any) -> Recourse:

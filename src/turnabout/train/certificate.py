@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from turnabout.documents import Versioned
 from turnabout.errors import TrainingError
 from turnabout.intervals import binomial_cdf
 from turnabout.markup import report_html
-from turnabout.train.document import Document
 from turnabout.train.evidence import plain, read_reached, split_groups
 from turnabout.train.thresholds import HAIR, check_scores, cut, just_below, no_ties, pac_rank, smallest
-from turnabout.typing import Json, Level
+from turnabout.typing import Level
 
 Kind = Literal["scores", "search", "answer"]
 
 
+class GroupCertificate(NamedTuple):
+    """The certificate of one group."""
+
+    label: Level
+    certificate: Certificate
+
+
 @dataclass(frozen=True)
-class Certificate(Document):
+class Certificate(Versioned):
     r"""A guarantee on how many people have recourse, with all that is needed to check it.
 
     With probability at least 1 - alpha over the draw of the n calibration people,
@@ -64,15 +72,19 @@ class Certificate(Document):
     kind: Kind = "scores"
     made_by: str = ""
     assumptions: tuple[str, ...] = ()
-    groups: tuple[tuple[Level, Certificate], ...] = ()
+    groups: tuple[GroupCertificate, ...] = ()
     exact: bool = False
 
-    mark: ClassVar[str] = "turnabout_certificate"
+    mark = "turnabout_certificate"
+    error = TrainingError
+    keys = "n k epsilon alpha threshold failure short kind made_by exact assumptions groups"
+    later = "exact"
 
     @classmethod
-    def together(cls, groups: tuple[tuple[Level, Certificate], ...], alpha: float) -> Certificate:
+    def together(cls, groups: Iterable[tuple[Level, Certificate]], alpha: float) -> Certificate:
         """One certificate of the certificates of groups; alpha is that of all of them together."""
-        parts = [part for _, part in groups]
+        named = tuple(GroupCertificate(*group) for group in groups)
+        parts = [part for _, part in named]
         thresholds = [part.threshold for part in parts if part.threshold is not None]
         first = parts[0]
         return cls(
@@ -86,7 +98,7 @@ class Certificate(Document):
             kind=first.kind,
             made_by=first.made_by,
             assumptions=first.assumptions,
-            groups=groups,
+            groups=named,
         )
 
     @property
@@ -180,38 +192,9 @@ class Certificate(Document):
             f"{downward(self.threshold)} ({self.k} of {self.n} may fall short; {exact} {failure})."
         )
 
-    # -- JSON -------------------------------------------------------------------------------------------------
-
-    def _write(self) -> Json:
-        names = ("n", "k", "epsilon", "alpha", "threshold", "failure", "short", "kind", "made_by", "exact")
-        parts = [{"label": label, "certificate": part.to_dict()} for label, part in self.groups]
-        return {name: getattr(self, name) for name in names} | {"assumptions": list(self.assumptions), "groups": parts}
-
-    @classmethod
-    def _read(cls, document: Json) -> Self:
-        if document["kind"] not in get_args(Kind):
-            raise ValueError(f"kind {document['kind']!r}")
-        threshold = document["threshold"]
-        n, k, short = (int(document[name]) for name in ("n", "k", "short"))
-        epsilon, alpha, failure = (float(document[name]) for name in ("epsilon", "alpha", "failure"))
-        return cls(
-            n,
-            k,
-            epsilon,
-            alpha,
-            None if threshold is None else float(threshold),
-            failure,
-            short,
-            document["kind"],
-            str(document["made_by"]),
-            tuple(map(str, document["assumptions"])),
-            tuple((part["label"], Certificate.from_dict(part["certificate"])) for part in document["groups"]),
-            bool(document.get("exact", False)),
-        )
-
 
 @dataclass(frozen=True)
-class Shortfall(Document):
+class Shortfall(Versioned):
     """No certificate: too many people fell short, or too few were asked. False in a condition.
 
     Attributes
@@ -236,7 +219,8 @@ class Shortfall(Document):
     needed: int
     made_by: str = ""
 
-    mark: ClassVar[str] = "turnabout_shortfall"
+    mark = "turnabout_shortfall"
+    error = TrainingError
 
     def __bool__(self) -> bool:
         return False

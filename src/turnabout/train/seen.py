@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 
+from turnabout.documents import Versioned
 from turnabout.errors import TrainingError
 from turnabout.intervals import binomial_cdf
 from turnabout.schema import Schema, as_frame
-from turnabout.train.document import Document
 from turnabout.typing import Json
 
 DECIMALS = 9  # rows that agree to so many decimals are the same
@@ -20,11 +20,13 @@ CHANCE = 1e-4  # coincidences less likely than this are no coincidence
 CHANCE_ALONE = 1e-2  # the same for values under equal labels, where no two training rows are alike
 MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that a label and a row mix without loss
 
+HASHES = ("rows", "labels")
+
 Form = Literal["encoded rows", "table cells"]
 
 
 @dataclass(frozen=True)
-class Overlap(Document):
+class Overlap(Versioned):
     """How many rows of one table stand in another, and whether chance explains it.
 
     Attributes
@@ -45,7 +47,8 @@ class Overlap(Document):
     same_label: int
     chance_label: float
 
-    mark: ClassVar[str] = "turnabout_overlap"
+    mark = "turnabout_overlap"
+    error = TrainingError
 
     @property
     def is_reuse(self) -> bool:
@@ -77,7 +80,7 @@ class Overlap(Document):
 
 
 @dataclass(frozen=True, eq=False)
-class Seen(Document):
+class Seen(Versioned):
     """Fingerprints of the rows of a table; the rows cannot be read from them.
 
     Two people may have the same values without being one person, the more so the coarser the columns. So a coincidence
@@ -105,7 +108,8 @@ class Seen(Document):
     width: int
     form: Form
 
-    mark: ClassVar[str] = "turnabout_seen"
+    mark = "turnabout_seen"
+    error = TrainingError
 
     @classmethod
     def of(cls, x: Any, index: Any = None) -> Seen:
@@ -179,14 +183,14 @@ class Seen(Document):
                 hint="encode both tables with the schema of training, or pass both as tables with the same columns.",
             )
 
-    def _write(self) -> Json:
-        parts = {name: [f"{v:016x}" for v in getattr(self, name).tolist()] for name in ("rows", "labels")}
-        return parts | {"width": self.width, "form": self.form}
+    def to_dict(self) -> Json:
+        """Plain values for JSON; hashes in hexadecimal."""
+        return super().to_dict() | {name: [f"{v:016x}" for v in getattr(self, name).tolist()] for name in HASHES}
 
     @classmethod
     def _read(cls, document: Json) -> Self:
-        rows, labels = (np.array([int(v, 16) for v in document[n]], dtype=np.uint64) for n in ("rows", "labels"))
-        return cls(rows, labels, int(document["width"]), document["form"])
+        hashes = {name: np.array([int(v, 16) for v in document[name]], dtype=np.uint64) for name in HASHES}
+        return super()._read(document | hashes)
 
 
 def refuse_seen(people: pd.DataFrame, trained_on: Any, schema: Schema | None = None) -> Overlap | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from turnabout.documents import Versioned
 from turnabout.errors import TrainingError
 from turnabout.parameters import Share, checked
 from turnabout.schema import Number, Schema, as_frame
-from turnabout.train.document import Document
 from turnabout.typing import Json
 
 LEVEL = 0.01  # probability of naming any column although nothing shifted
@@ -25,7 +25,7 @@ Test = Literal["KS", "chi-square"]
 
 
 @dataclass(frozen=True)
-class ColumnShift(Document):
+class ColumnShift(Versioned):
     """One column of two tables.
 
     Attributes
@@ -49,7 +49,8 @@ class ColumnShift(Document):
     second: float
     z: float
 
-    mark: ClassVar[str] = "turnabout_column_shift"
+    mark = "turnabout_column_shift"
+    error = TrainingError
 
     def __str__(self) -> str:
         by = f"by {self.z:+.1f} standard deviations"
@@ -59,7 +60,7 @@ class ColumnShift(Document):
 
 
 @dataclass(frozen=True)
-class Shift(Document):
+class Shift(Versioned):
     """Two tables compared: every column with its test, the clearest difference first.
 
     Attributes
@@ -74,7 +75,9 @@ class Shift(Document):
     n_first: int
     n_second: int
 
-    mark: ClassVar[str] = "turnabout_shift"
+    mark = "turnabout_shift"
+    keys = "level n_first n_second columns"
+    error = TrainingError
 
     @property
     def shifted(self) -> tuple[ColumnShift, ...]:
@@ -98,15 +101,6 @@ class Shift(Document):
         """One line per column."""
         names = [field.name for field in fields(ColumnShift)]
         return pd.DataFrame([[getattr(c, name) for name in names] for c in self.columns], columns=names)
-
-    def _write(self) -> Json:
-        parts = [column.to_dict() for column in self.columns]
-        return {"level": self.level, "n_first": self.n_first, "n_second": self.n_second, "columns": parts}
-
-    @classmethod
-    def _read(cls, document: Json) -> Self:
-        columns = tuple(ColumnShift.from_dict(part) for part in document["columns"])
-        return cls(columns, float(document["level"]), int(document["n_first"]), int(document["n_second"]))
 
 
 @checked(TrainingError, level=Share(above=0, below=1, hint="use 0.01."))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from tests.methods.sequences.toys import check_plans, costs, words_of
 
+from published import load
 from turnabout.actions import ActionSet
 from turnabout.core import Problem, Status, replay
 from turnabout.methods import ActionSequences
-from turnabout.studies import domains
 from turnabout.studies.domains import german
-
-load = cache(domains.load)  # domains are frozen; tests only read them
 
 
 def answered(domain, people, options=1, **parameters):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.sequences.toys import plain
 
+from published import load
 from turnabout.actions import Action, ActionSet, Set, Shift, new, old
 from turnabout.methods.sequences.words import Words, as_tensor
 from turnabout.schema import Category, Number, Schema
-from turnabout.studies import domains
 
 
 @dataclass
@@ -115,7 +115,7 @@ def test_counts_by_hand():
 
 @pytest.mark.parametrize(("name", "orders"), [("german", 1099), ("adult", 516), ("fanniemae", 205)])
 def test_counts_of_the_published_studies(data_home, name, orders):
-    domain = domains.load(name)
+    domain = load(name)
     bound = domain.actions.bind(domain.schema)
     assert len(Words(bound, merge=False).up_to(4)) == orders == domain.published["sequences"]
     # subsets, each as often as its conflicts can be ordered. German: a path Wait - Amount - Adjust - Period, so

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 import torch
 
 import turnabout as ta
+from published import load
 from turnabout.errors import DataError
 from turnabout.models import ReluNet
 from turnabout.schema import Number
@@ -20,7 +20,6 @@ from turnabout.studies.domains import adult, german
 
 NAMES = ("german", "adult", "fanniemae")
 every = pytest.mark.parametrize("name", NAMES)
-load = cache(domains.load)  # domains are frozen; tests only read them
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from turnabout.typing import Json
+from turnabout.documents import Document
 
 Dominance = Literal["worse", "better", "alike", "crossing", "unknown"]
 
 
 @dataclass(frozen=True)
-class Burden:
+class Burden(Document):
     r"""The cost up to which half of the refused have an option; who has none stands beyond every cost.
 
     With F(c) the share of refused people who have a first option of cost at most c,
@@ -55,10 +55,6 @@ class Burden:
             return "unknown (nobody refused)"
         value, low, high = ("no recourse" if end is None else f"{end:.4g}" for end in (self.value, self.low, self.high))
         return f"{value} [{low}, {high}]"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON; null stands for beyond every cost."""
-        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
 
 
 def dominance(costs: np.ndarray, refused: int, other_costs: np.ndarray, other_refused: int) -> Dominance:

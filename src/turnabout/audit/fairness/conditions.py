@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Recourse
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.typing import Json
 
@@ -17,7 +18,7 @@ MOST_LEVELS = 200  # of one column; more are names or free text
 
 
 @dataclass(frozen=True)
-class Condition:
+class Condition(Document):
     """One condition on one column: is a level, at most or above a number, or missing."""
 
     column: Hashable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -58,15 +58,3 @@ def _crossed(names: tuple[str, ...], parts: list[dict[Hashable, np.ndarray]]) ->
     for row in np.unique(codes, axis=0):
         label = tuple(column[code] for column, code in zip(labels, row, strict=True))
         yield Group(names, label, (codes == row).all(1))
-
-
-def texts_of(groups: Iterable[Hashable]) -> list[str]:
-    """The text of each label, for JSON; refused where two labels have the same."""
-    labels = list(groups)
-    texts = [str(label) for label in labels]
-    if len(set(texts)) < len(texts):
-        raise AuditError(
-            f"of the groups {labels} two have the same text, and could not be told apart.",
-            hint="give the groups names that differ as text, or use to_frame().",
-        )
-    return texts

@@ -12,10 +12,11 @@ import pandas as pd
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.burden import Burden, Dominance, dominance
 from turnabout.audit.fairness.contrasts import Contrast, holm
-from turnabout.audit.fairness.grouping import Group, named_groups, texts_of
+from turnabout.audit.fairness.grouping import Group, named_groups
 from turnabout.audit.fairness.outcomes import MEASURES, SHARES, SLIPS, Measure, Noise, Outcomes, outcomes
 from turnabout.audit.rates import Rate
 from turnabout.core import Problem, Recourse
+from turnabout.documents import Document, texts_of
 from turnabout.errors import AuditError
 from turnabout.markup import report_html
 from turnabout.parameters import Share, Whole, checked
@@ -31,7 +32,7 @@ DOMINANCE = {
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Document):
     """One measure of a group minus that of everyone else.
 
     Attributes
@@ -59,7 +60,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class GroupRecourse:
+class GroupRecourse(Document):
     """What recourse one group has.
 
     Attributes
@@ -101,22 +102,9 @@ class GroupRecourse:
             lines.append(f"  {DOMINANCE[self.dominance]}")
         return "\n".join(lines)
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON; labels by their text."""
-        return {
-            "attributes": list(self.attributes),
-            "labels": [str(label) for label in self.labels],
-            "people": self.people,
-            "refused": self.refused,
-            "measures": {name: value.to_dict() for name, value in self.measures.items()},
-            "burden": self.burden.to_dict(),
-            "dominance": self.dominance,
-            "against": {name: comparison.to_dict() for name, comparison in self.against.items()},
-        }
-
 
 @dataclass(frozen=True)
-class Fairness:
+class Fairness(Document):
     """Recourse by group, of one answer.
 
     Attributes
@@ -153,13 +141,7 @@ class Fairness:
     def to_dict(self) -> Json:
         """Plain values for JSON; refused where two groups of one attribute have the same text."""
         texts_of(group.name for group in self.groups)
-        groups = [group.to_dict() for group in self.groups]
-        return {
-            "everyone": self.everyone.to_dict(),
-            "groups": groups,
-            "tests": self.tests,
-            "confidence": self.confidence,
-        }
+        return super().to_dict()
 
     def to_frame(self) -> pd.DataFrame:
         """One line per group (None for everyone) and measure, with the difference to everyone else beside it.

@@ -16,17 +16,17 @@ from turnabout.audit.fairness.contrasts import MeanDifference, difference_of
 from turnabout.audit.fairness.outcomes import SHARES, SLIPS, Measure, Noise, outcomes
 from turnabout.audit.rates import Rate
 from turnabout.core import Problem, Recourse
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.markup import report_html
 from turnabout.parameters import Share, Whole, checked
 from turnabout.schema import as_frame
-from turnabout.typing import Json
 
 MOST_SUBGROUPS = 20_000_000  # conjunctions that may have to be looked at
 
 
 @dataclass(frozen=True)
-class Subgroup:
+class Subgroup(Document):
     """The subgroup that a search found worst off, and what the other half of the people says about it.
 
     Attributes
@@ -52,6 +52,8 @@ class Subgroup:
     counted: int
     least: int
     depth: int
+
+    keys = "conditions what value difference is_worse searched looked people counted least depth"
 
     @property
     def name(self) -> str:
@@ -89,22 +91,6 @@ class Subgroup:
             f"({self.people} of {self.counted} people)\n  on the other half: {self.value}; "
             f"minus everyone else {self.difference}: {verdict[self.is_worse]}"
         )
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        return {
-            "conditions": [condition.to_dict() for condition in self.conditions],
-            "what": self.what,
-            "value": self.value.to_dict(),
-            "difference": None if self.difference is None else self.difference.to_dict(),
-            "is_worse": self.is_worse,
-            "searched": self.searched,
-            "looked": self.looked,
-            "people": self.people,
-            "counted": self.counted,
-            "least": self.least,
-            "depth": self.depth,
-        }
 
     def to_frame(self) -> pd.DataFrame:
         """Three lines: the measure on the searched half, on the other half, and the difference there."""

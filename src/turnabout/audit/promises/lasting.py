@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.disparity import Difference
-from turnabout.audit.fairness.grouping import texts_of
 from turnabout.audit.fairness.outcomes import SLIPS, Noise, fingerprint, first_options, outcomes
 from turnabout.audit.promises.retrain import Retrained
 from turnabout.audit.rates import Rate, members
 from turnabout.core import Problem, Recourse
+from turnabout.documents import Document, texts_of
 from turnabout.errors import AuditError
 from turnabout.markup import report_html
 from turnabout.parameters import Share, checked
@@ -22,7 +22,7 @@ from turnabout.typing import Json
 
 
 @dataclass(frozen=True)
-class Survival:
+class Survival(Document):
     """What share of first options survives one threat.
 
     Attributes
@@ -54,7 +54,7 @@ class Survival:
 
 
 @dataclass(frozen=True)
-class Lasting:
+class Lasting(Document):
     """Which share of the options given survives each of several threats, one at a time.
 
     Attributes
@@ -66,6 +66,8 @@ class Lasting:
     threats: tuple[Survival, ...]
     options: int
 
+    keys = "options threats"
+
     _repr_html_ = report_html
 
     def __str__(self) -> str:
@@ -73,10 +75,6 @@ class Lasting:
             return "nobody has an option that could be lost"
         head = f"of the first options of {self.options} people there survive:"
         return "\n".join([head, *(str(threat) for threat in self.threats)])
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        return {"options": self.options, "threats": [threat.to_dict() for threat in self.threats]}
 
     def to_frame(self) -> pd.DataFrame:
         """One line per threat and group (None for everyone): value, low, high, n."""

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.fairness.grouping import texts_of
 from turnabout.audit.fairness.outcomes import check_answer, fingerprint, first_options
 from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.training_sets import Bootstrap, Retrain, read_training
 from turnabout.audit.promises.validity import check_prior, validity_of_counts
 from turnabout.audit.rates import Rate, members
 from turnabout.core import Problem, Recourse
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.markup import report_html
 from turnabout.models import Model, wrap
@@ -29,7 +29,7 @@ AGAIN = Bootstrap()
 
 
 @dataclass(frozen=True, eq=False)
-class Retrained:
+class Retrained(Document):
     """What retrained models say of the options of an answer.
 
     Attributes
@@ -91,30 +91,11 @@ class Retrained:
 
     def to_dict(self) -> Json:
         """Plain values for JSON; groups by the text of their labels, options by that of the people's."""
-        rates = [rate.to_dict() for rate in self.by_group.values()]
-        groups = dict(zip(texts_of(self.by_group), rates, strict=True))
-        return {
-            "retrain": self.retrain,
-            "models": self.models,
-            "complete": self.complete,
-            "kept": self.kept.to_dict(),
-            "over_models": self.over_models.to_dict(),
-            "robust": self.robust.to_dict(),
-            "by_group": groups,
-            "single_class": self.single_class,
-            "unanswered": self.unanswered,
-            "reproduced": self.reproduced.to_dict(),
-            "validity": self.validity,
-            "prior": list(self.prior),
-            "confidence": self.confidence,
-            "options": {
-                "person": [str(label) for label in self.options.index.get_level_values("person")],
-                "option": self.options.index.get_level_values("option").tolist(),
-                **{name: self.options[name].tolist() for name in self.options},
-            },
-            "seconds": self.seconds,
-            "fingerprint": self.fingerprint,
-        }
+        out = super().to_dict()
+        ends = {name: out.pop(name) for name in ("seconds", "fingerprint")}
+        options = self.to_frame().to_dict("list")
+        options["person"] = [str(label) for label in options["person"]]
+        return out | {"options": options} | ends
 
     def to_frame(self) -> pd.DataFrame:
         """One line per option, with person and option as columns."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnabout.documents import Document
 from turnabout.errors import AuditError
-from turnabout.typing import Json
 
 SCORES = 256  # most distinct scores a calibrator tells apart
 LEAST = 10  # people of each class without whom nothing is learned
@@ -150,7 +150,7 @@ def cross_fitted(
 
 
 @dataclass(frozen=True)
-class CalibrationError:
+class CalibrationError(Document):
     r"""How far probabilities lie from what happened.
 
         error = sum over bins b of n_b / n  | mean of eta - mean of labels |                                (1)
@@ -202,10 +202,6 @@ class CalibrationError:
         near = "" if self.near_error is None else f"; near the landing points {self.near_error:.3f}"
         near += "" if self.near_noise is None else f" (chance alone {self.near_noise:.3f})"
         return f"calibration error {self.error:.3f} (chance alone {self.noise:.3f}){near}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        return dict(vars(self))
 
 
 def _gap(

@@ -10,13 +10,13 @@ from turnabout.audit.aligned import first_options, same_rows
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.core import Recourse, Status
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.markup import report_html
-from turnabout.typing import Json
 
 
 @dataclass(frozen=True)
-class LandingPrice:
+class LandingPrice(Document):
     """What people pay for landing higher.
 
     Attributes
@@ -31,6 +31,8 @@ class LandingPrice:
     extra: Estimate
     lost: Rate
 
+    keys = "plain landed extra lost ratio"
+
     @property
     def ratio(self) -> float | None:
         """Mean cost with the landing over mean cost without."""
@@ -43,11 +45,6 @@ class LandingPrice:
     def __str__(self) -> str:
         times = "" if self.ratio is None else f" ({self.ratio:.3g} times)"
         return f"cost {self.plain} becomes {self.landed}{times}; recourse lost: {self.lost}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        parts = {name: getattr(self, name).to_dict() for name in ("plain", "landed", "extra", "lost")}
-        return parts | {"ratio": self.ratio}
 
 
 def price_of_landing(plain: Recourse, landed: Recourse) -> LandingPrice:

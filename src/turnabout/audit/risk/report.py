@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 
 import pandas as pd
@@ -12,6 +11,7 @@ import pandas as pd
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.audit.risk.calibration import CalibrationError
+from turnabout.documents import Document, plain_records
 from turnabout.markup import report_html
 from turnabout.typing import Json
 
@@ -25,20 +25,16 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class ByCompliance:
+class ByCompliance(Document):
     """One figure for three kinds of people: all compliant, all defiant, and as given."""
 
     compliant: Estimate
     defiant: Estimate
     given: Estimate
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        return {field.name: getattr(self, field.name).to_dict() for field in fields(self)}
-
 
 @dataclass(frozen=True)
-class GroupRisk:
+class GroupRisk(Document):
     """One group's part in the risk, and its burden.
 
     Attributes
@@ -58,14 +54,11 @@ class GroupRisk:
     cost: Estimate
     without: Rate
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON; the group by the text of its label."""
-        out: Json = {"group": str(self.group), "n": self.n, "part": self.part}
-        return out | {"excess": self.excess.to_dict(), "cost": self.cost.to_dict(), "without": self.without.to_dict()}
+    keys = "group n part excess cost without"
 
 
 @dataclass(frozen=True, eq=False)
-class RiskReport:
+class RiskReport(Document):
     """Risk before and after recourse, with what it rests on; from `risk_of_recourse`.
 
     Where labels of the refused are not known, `value` is None and low, high enclose both the bounds and their sampling
@@ -193,24 +186,7 @@ class RiskReport:
 
     def to_dict(self) -> Json:
         """Plain values for JSON, without the rows of single people."""
-        out: Json = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, (Estimate, ByCompliance, Rate, CalibrationError)):
-                value = value.to_dict()
-            elif isinstance(value, tuple):
-                value = [part.to_dict() if isinstance(part, GroupRisk) else part for part in value]
-            elif isinstance(value, Mapping):
-                value = {name: [low.to_dict(), high.to_dict()] for name, (low, high) in value.items()}
-            if not isinstance(value, pd.DataFrame):
-                out[field.name] = value
-        table = self.curve_table
-        curve = table.astype(object).where(table.notna(), None).to_dict(orient="records")
-        return out | {"verdict": self.verdict.value, "curve": curve}
-
-    def to_json(self, indent: int | None = None) -> str:
-        """The report as JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+        return super().to_dict() | {"curve": plain_records(self.curve_table)}
 
 
 def _say(figure: Estimate) -> str:

@@ -8,12 +8,13 @@ import pandas as pd
 
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
+from turnabout.documents import Document, plain_records
 from turnabout.markup import report_html
 from turnabout.typing import Json
 
 
 @dataclass(frozen=True)
-class Round:
+class Round(Document):
     """One state: the model in force, the people as they stand, and what is then offered and done.
 
     Shares and means are over the people set apart for judging, counts are over everyone.
@@ -55,14 +56,9 @@ class Round:
     movers: int
     compliant: int
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: v.to_dict() if isinstance(v, (Rate, Estimate)) else v for name, v in values.items()}
-
 
 @dataclass(frozen=True, eq=False)
-class Rounds:
+class Rounds(Document):
     """The report of `rounds_of_recourse`.
 
     Attributes
@@ -104,20 +100,8 @@ class Rounds:
 
     def to_dict(self) -> Json:
         """Plain values for JSON; the moves are left to `moves`."""
-        promises = [
-            {name: None if pd.isna(v) else v for name, v in row.items()} for row in self.promises.to_dict("records")
-        ]
-        return {
-            "states": [state.to_dict() for state in self.states],
-            "promises": promises,
-            "moves": len(self.moves),
-            "stopped": self.stopped,
-            "judged": self.judged,
-            "trained": self.trained,
-            "made_by": self.made_by,
-            "eta": self.eta,
-            "capacity": self.capacity,
-        }
+        counted = {"states": [], "promises": plain_records(self.promises), "moves": len(self.moves)}
+        return counted | super().to_dict()
 
     _repr_html_ = report_html
 

@@ -27,6 +27,7 @@ import torch
 
 from turnabout.core import Attribution
 from turnabout.core.attribution import Kind, Layout
+from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.base import known_errors
 from turnabout.explain.engine import Affine, Design, Family, Fit, LocalApproximation, Perturbation, SquaredError
@@ -35,7 +36,7 @@ from turnabout.explain.score import Score
 from turnabout.explain.slopes.noise import check_seed
 from turnabout.markup import report_html
 from turnabout.parameters import Finite, Flag, Maybe, Positive, Whole, checked
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 FORWARD = 6  # up to so many features are chosen one after the other, more by size
 SELECTION_RIDGE = 0.01  # of the fit whose largest weights are kept
@@ -265,7 +266,7 @@ def in_batches(function: Callable[[np.ndarray], np.ndarray], masks: np.ndarray, 
 
 
 @dataclass(frozen=True)
-class Stability:
+class Stability(Document):
     """How alike the k largest concepts are over reseeds, by the Jaccard index: shared / named by either.
 
     Attributes
@@ -282,9 +283,6 @@ class Stability:
 
     def __str__(self) -> str:
         return f"top-{self.k} Jaccard {self.mean:.2f} over {self.reseeds} seeds (least {self.least:.2f})"
-
-    def to_dict(self) -> Json:
-        return {"mean": self.mean, "least": self.least, "k": self.k, "reseeds": self.reseeds}
 
 
 @checked(ExplainError, reseeds=Whole(2), k=Whole(1))

@@ -10,13 +10,14 @@ import torch
 
 from turnabout.core import Problem, verify
 from turnabout.core.verify import clearance
-from turnabout.methods.levers import ends, ladder, on_ladder, only_jumps, stuck
+from turnabout.methods.moves import only_jumps
 from turnabout.models import Additive, Model, Trees
 from turnabout.rules import BoundRegion, BoundRule
 from turnabout.rules.at_most import BoundAtMost
 from turnabout.rules.implies import BoundImplies
 from turnabout.rules.linear import BoundLinear
 from turnabout.schema import Feature, Scalar
+from turnabout.schema.legal_values import OtherLevels, Others, OtherValues, first_beyond, grid_ends
 from turnabout.typing import Tensor
 
 ROWS = 1 << 17  # rows held at a time
@@ -43,114 +44,25 @@ class Count:
             getattr(self, name)[where] = getattr(other, name)
 
 
-@dataclass(frozen=True)
-class Steps:
-    """Legal values of a number, ordinal or binary, as multiples of its step: below each person's own, and above.
-
-    low, high : (n, 2) first and last multiple on either side; low > high where there is none.
-    """
-
-    feature: Scalar
-    column: int
-    low: Tensor
-    high: Tensor
-
-    @classmethod
-    def of(cls, feature: Scalar, columns: slice, x: Tensor) -> Steps:
-        """What people x (n, d) may do by the schema alone."""
-        own = x[:, columns]
-        (down, below), (up, above) = (ladder(feature, own[:, 0], side) for side in (False, True))
-        low, high = torch.stack([down - below + 1, up], 1), torch.stack([down, up + above - 1], 1)
-        none = (high < low) | stuck(feature, own).unsqueeze(1)
-        return cls(feature, columns.start, low.masked_fill(none, 1.0), high.masked_fill(none, 0.0))
-
-    @property
-    def count(self) -> Tensor:
-        """(n, 2) values on either side."""
-        return (self.high - self.low + 1).clamp(min=0)
-
-    @property
-    def others(self) -> Tensor:
-        """(n,) values beside their own."""
-        return self.count.sum(1)
-
-    def take(self, who: Tensor) -> Steps:
-        return Steps(self.feature, self.column, self.low[who], self.high[who])
-
-    def rows(self, x: Tensor, owner: Tensor, rank: Tensor) -> Tensor:
-        """Rows (R, d) of people x[owner], each at the value of that rank, counted from the lowest."""
-        below = self.count[owner, 0]
-        above = rank >= below
-        multiple = torch.where(above, self.low[owner, 1] + rank - below, self.low[owner, 0] + rank)
-        return self.at(x[owner], multiple)
-
-    def at(self, rows: Tensor, multiple: Tensor) -> Tensor:
-        """Rows (R, d) with this feature at multiples (R,) of its step."""
-        out = rows.clone()
-        out[:, self.column] = on_ladder(self.feature, multiple)
-        return out
-
-    def preference(self, rows: Tensor, own: Tensor, margin: Tensor) -> Tensor:
-        """(R,) lowest for the smallest change."""
-        return (rows[:, self.column] - own[:, self.column]).abs()
-
-
-@dataclass(frozen=True)
-class Switches:
-    """The other levels of a category; `others` (n,) is 0 where the cell may not move."""
-
-    columns: slice
-    others: Tensor
-
-    @classmethod
-    def of(cls, feature: Feature, columns: slice, x: Tensor) -> Switches:
-        levels = len(feature.value_columns)
-        others = torch.where(stuck(feature, x[:, columns]), 0.0, x.new_full((len(x),), levels - 1.0))
-        return cls(slice(columns.start, columns.start + levels), others)
-
-    def take(self, who: Tensor) -> Switches:
-        return Switches(self.columns, self.others[who])
-
-    def rows(self, x: Tensor, owner: Tensor, rank: Tensor) -> Tensor:
-        """Rows (R, d) of people x[owner], each at one of the other levels."""
-        out = x[owner]
-        own = out[:, self.columns]
-        level = (own.argmax(1) + 1 + rank.long()) % own.shape[1]
-        out[:, self.columns] = torch.nn.functional.one_hot(level, own.shape[1]).to(x.dtype)
-        return out
-
-    def preference(self, rows: Tensor, own: Tensor, margin: Tensor) -> Tensor:
-        """(R,) lowest for the level of the highest margin: every switch is as large as any other."""
-        return -margin
-
-
-Shelf = Steps | Switches
-
-
-def shelf_of(feature: Feature, columns: slice, x: Tensor) -> Shelf:
-    """What people x may put into one feature."""
-    kind = Steps if isinstance(feature, Scalar) else Switches
-    return kind.of(feature, columns, x)  # type: ignore[arg-type]
-
-
 # -- trying values ------------------------------------------------------------------------------------------------
 
 
-def try_values(problem: Problem, shelf: Shelf, x: Tensor, values: int, people: pd.DataFrame | None = None) -> Count:
+def try_values(problem: Problem, choices: Others, x: Tensor, values: int, people: pd.DataFrame | None = None) -> Count:
     """Ask about every value of one feature, or about `values` of them that stand for equal numbers of them.
 
     With the people's own table the printed rows are put to the original, through the judge of `find`; without it,
     the fast form of the model is asked.
     """
     n = len(x)
-    out = Count(x.new_zeros(n), x.new_zeros(n), x.clone(), shelf.others <= values)
-    taken = shelf.others.clamp(max=values).long()
+    out = Count(x.new_zeros(n), x.new_zeros(n), x.clone(), choices.others <= values)
+    taken = choices.others.clamp(max=values).long()
     for part in runs(taken, ROWS):
         who = torch.arange(part.start, part.stop)
         owner = who.repeat_interleave(taken[who])
         first = (taken[who].cumsum(0) - taken[who]).repeat_interleave(taken[who])
-        middle = (torch.arange(len(owner)) - first + 0.5) * shelf.others[owner] / taken[owner]
-        rows = shelf.rows(x, owner, middle.floor())
+        middle = (torch.arange(len(owner)) - first + 0.5) * choices.others[owner] / taken[owner]
+        rows = x[owner]
+        rows[:, choices.columns] = choices.values(owner, middle.floor())
         kept = problem.violation(x[owner], rows) <= 0
         out.reached.index_add_(0, owner[kept], torch.ones_like(middle[kept]))
         owner, rows = owner[kept], rows[kept]
@@ -162,8 +74,15 @@ def try_values(problem: Problem, shelf: Shelf, x: Tensor, values: int, people: p
             good, margin = torch.as_tensor(verdict.good), torch.as_tensor(verdict.margin)
         owner, rows, margin = owner[good], rows[good], margin[good]
         out.flips.index_add_(0, owner, torch.ones_like(margin))
-        _keep_nearest(out.nearest, owner, rows, shelf.preference(rows, x[owner], margin))
+        _keep_nearest(out.nearest, owner, rows, _preference(choices, rows, x[owner], margin))
     return out
+
+
+def _preference(choices: Others, rows: Tensor, own: Tensor, margin: Tensor) -> Tensor:
+    """(R,) lowest for the smallest change; every switch of a category is as large, so there for the highest margin."""
+    if isinstance(choices, OtherLevels):
+        return -margin
+    return (rows - own)[:, choices.columns].abs().squeeze(1)
 
 
 def _keep_nearest(nearest: Tensor, owner: Tensor, rows: Tensor, preference: Tensor) -> None:
@@ -207,9 +126,8 @@ def breaks(model: Model, feature: Feature, column: int) -> tuple[Tensor, bool] |
 
 def _starts(feature: Scalar, cuts: Tensor) -> Tensor:
     """The lowest legal multiple, and for each cut inside the range the first that lies beyond it."""
-    least, most = ends(feature)
-    near = torch.floor(feature.units(cuts) / feature.unit_step).unsqueeze(1) + torch.tensor([-1.0, 0.0, 1.0])
-    start = near[:, 0] + (on_ladder(feature, near) <= cuts.unsqueeze(1)).sum(1)  # a cut is still on its left
+    least, most = grid_ends(feature)
+    start = first_beyond(feature, cuts)
     start = start[(start > least) & (start <= most)]
     return torch.unique(torch.cat([start.new_tensor([float(least)]), start]))
 
@@ -226,7 +144,7 @@ def counts_by_structure(rules: tuple[BoundRule, ...], f: int) -> bool:
     return True
 
 
-def count_steps(problem: Problem, steps: Steps, x: Tensor, starts: Tensor, flat: bool) -> Count:
+def count_steps(problem: Problem, steps: OtherValues, x: Tensor, starts: Tensor, flat: bool) -> Count:
     """Count every value of a scalar without trying each: rules and model turn at most once on every piece.
 
     starts (P,) and flat : as `breaks` says. Between two turns all values are alike, so that the turns are found by
@@ -250,11 +168,11 @@ def count_steps(problem: Problem, steps: Steps, x: Tensor, starts: Tensor, flat:
         first, last, side, owner, own = first[some], last[some], side[some], owner[some] + part.start, own[some]
         out.flips.index_add_(0, owner, last - first + 1)
         rows = steps.at(own, torch.where(side == 1, first, last))
-        _keep_nearest(out.nearest, owner, rows, steps.preference(rows, own, rows[:, 0]))
+        _keep_nearest(out.nearest, owner, rows, _preference(steps, rows, own, rows[:, 0]))
     return out
 
 
-def _kept(problem: Problem, steps: Steps, x: Tensor) -> tuple[Tensor, Tensor]:
+def _kept(problem: Problem, steps: OtherValues, x: Tensor) -> tuple[Tensor, Tensor]:
     """(n, 2) first and last multiples, on either side, that keep every rule."""
     low, high = steps.low.clone(), steps.high.clone()
     for rule in problem.rules:
@@ -271,7 +189,7 @@ def _kept(problem: Problem, steps: Steps, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _where_true(
-    holds: Callable[[Tensor], Tensor], steps: Steps, own: Tensor, low: Tensor, high: Tensor, flat: bool
+    holds: Callable[[Tensor], Tensor], steps: OtherValues, own: Tensor, low: Tensor, high: Tensor, flat: bool
 ) -> tuple[Tensor, Tensor]:
     """The part of low..high (m,) on which something holds that turns at most once there (flat: never); else (1, 0)."""
     at_low = holds(steps.at(own, low))

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution, Problem, Recourse, Status
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.responsiveness import responsiveness
-from turnabout.explain.records import known, plain_records
+from turnabout.explain.records import known
 from turnabout.intervals import clopper_pearson
 from turnabout.markup import report_html
 from turnabout.parameters import Instance, Maybe, Whole, checked
@@ -23,7 +24,7 @@ BY_SCORE = "the share of their own changes of each that turn the decision, then 
 
 
 @dataclass(frozen=True, eq=False)
-class Reasons:
+class Reasons(Document):
     """Principal reasons of refused people.
 
     Attributes
@@ -51,6 +52,8 @@ class Reasons:
     ordered_by: str
     made_by: str
     notes: tuple[str, ...] = ()
+
+    keys = "ordered_by made_by notes"
 
     @property
     def without_recourse(self) -> pd.Series:
@@ -134,8 +137,7 @@ class Reasons:
     def to_dict(self) -> Json:
         """Plain values for JSON."""
         people = self.people.assign(without_recourse=self.without_recourse).rename_axis("person").reset_index()
-        head: Json = {"ordered_by": self.ordered_by, "made_by": self.made_by, "notes": list(self.notes)}
-        return head | {"people": plain_records(people), "reasons": plain_records(self.to_frame())}
+        return super().to_dict() | {"people": plain_records(people), "reasons": plain_records(self.to_frame())}
 
 
 @checked(

@@ -10,21 +10,19 @@ import pandas as pd
 import torch
 
 from turnabout.core import Problem, verify
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.reach_one import (
     Count,
-    Shelf,
-    Steps,
     breaks,
     count_steps,
     counts_by_structure,
-    shelf_of,
     try_values,
 )
-from turnabout.explain.records import plain_records
 from turnabout.markup import report_html
 from turnabout.parameters import Instance, Whole, checked
 from turnabout.schema import as_frame
+from turnabout.schema.legal_values import Others, OtherValues, others_of
 from turnabout.typing import Json, Tensor
 
 FIXED = "the schema fixes it"
@@ -36,7 +34,7 @@ COLUMNS = ["actionable", "share", "exact", "reachable", "nearest", "why"]
 
 
 @dataclass(frozen=True, eq=False)
-class Responsiveness:
+class Responsiveness(Document):
     """How refused people's decisions answer to each feature alone.
 
     Attributes
@@ -102,7 +100,7 @@ class Responsiveness:
 
     def to_dict(self) -> Json:
         """Plain values for JSON."""
-        return {"people": self.people, "refused": self.refused, "scores": plain_records(self.to_frame())}
+        return super().to_dict() | {"scores": plain_records(self.to_frame())}
 
 
 @checked(ExplainError, problem=Instance(Problem, hint="write Problem(schema, model, ...)."), values=Whole(2))
@@ -148,13 +146,13 @@ def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Respons
     doubted = torch.as_tensor(~problem.reads_back(own, x, margin[refused])) if len(x) else torch.zeros(0).bool()
     if not problem.model.compiled:
         doubted = torch.ones(len(x), dtype=torch.bool)
-    shelves = [shelf_of(f, s, x) for f, s in zip(problem.schema.features, problem.schema.slices, strict=True)]
-    counts = [_count(problem, f, shelf, x, values) for f, shelf in enumerate(shelves)]
-    for shelf, count, denied in zip(shelves, counts, _denied(problem, own, x, counts), strict=True):
-        again = ((doubted | denied) & (shelf.others > 0)).nonzero().squeeze(1)
+    choices_of_each = [others_of(f, s, x) for f, s in zip(problem.schema.features, problem.schema.slices, strict=True)]
+    counts = [_count(problem, f, choices, x, values) for f, choices in enumerate(choices_of_each)]
+    for choices, count, denied in zip(choices_of_each, counts, _denied(problem, own, x, counts), strict=True):
+        again = ((doubted | denied) & (choices.others > 0)).nonzero().squeeze(1)
         if len(again):
-            count.put(again, try_values(problem, shelf.take(again), x[again], values, own.iloc[again.numpy()]))
-    parts = [_lines(problem, f, *both, own, x) for f, both in enumerate(zip(shelves, counts, strict=True))]
+            count.put(again, try_values(problem, choices.take(again), x[again], values, own.iloc[again.numpy()]))
+    parts = [_lines(problem, f, *both, own, x) for f, both in enumerate(zip(choices_of_each, counts, strict=True))]
     return Responsiveness(_join(problem, own.index, parts), len(frame), len(refused))
 
 
@@ -169,21 +167,21 @@ def _denied(problem: Problem, own: pd.DataFrame, x: Tensor, counts: list[Count])
     return denied
 
 
-def _count(problem: Problem, f: int, shelf: Shelf, x: Tensor, values: int) -> Count:
+def _count(problem: Problem, f: int, choices: Others, x: Tensor, values: int) -> Count:
     """By structure where that asks for fewer rows, or where there are too many values to try."""
-    most = float(shelf.others.max()) if len(x) else 0.0
-    if isinstance(shelf, Steps) and counts_by_structure(problem.rules, f):
-        known = breaks(problem.model, shelf.feature, shelf.column)
+    most = float(choices.others.max()) if len(x) else 0.0
+    if isinstance(choices, OtherValues) and counts_by_structure(problem.rules, f):
+        known = breaks(problem.model, choices.feature, choices.columns.start)
         if known is not None and most > min(values, 2 * len(known[0])):
-            return count_steps(problem, shelf, x, *known)
+            return count_steps(problem, choices, x, *known)
     if not problem.model.compiled:  # the original is asked later, row by row
         return Count(x.new_zeros(len(x)), x.new_zeros(len(x)), x.clone(), torch.ones(len(x), dtype=torch.bool))
-    return try_values(problem, shelf, x, values)
+    return try_values(problem, choices, x, values)
 
 
-def _lines(problem: Problem, f: int, shelf: Shelf, count: Count, own: pd.DataFrame, x: Tensor) -> pd.DataFrame:
+def _lines(problem: Problem, f: int, choices: Others, count: Count, own: pd.DataFrame, x: Tensor) -> pd.DataFrame:
     feature, columns = problem.schema.features[f], problem.schema.slices[f]
-    movable = (shelf.others > 0).numpy()
+    movable = (choices.others > 0).numpy()
     reached, flips, whole = count.reached.numpy(), count.flips.numpy(), count.whole.numpy() | ~movable
     forbidden = movable & whole & (reached == 0)
     missing = (x[:, columns.stop - 1] > 0.5).numpy() if feature.missing else np.zeros(len(x), dtype=bool)

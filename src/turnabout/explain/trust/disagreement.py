@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
-from turnabout.explain.records import known, plain_records
+from turnabout.explain.records import known
 from turnabout.markup import report_html
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Json
@@ -27,7 +28,7 @@ METRICS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Disagreement:
+class Disagreement(Document):
     """How far methods agree, person by person.
 
     Attributes
@@ -54,7 +55,7 @@ class Disagreement:
 
     def to_dict(self) -> Json:
         """Plain values for JSON: the means and the notes."""
-        return {"k": self.k, "means": plain_records(self.means.reset_index()), "notes": list(self.notes)}
+        return {"k": self.k, "means": plain_records(self.means.reset_index())} | super().to_dict()
 
     _repr_html_ = report_html
 

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.base import Explainer
-from turnabout.explain.records import known, plain_records
+from turnabout.explain.records import known
 from turnabout.explain.score import Function, Output, Score, as_points
 from turnabout.markup import report_html
 from turnabout.models import Model
@@ -27,7 +28,7 @@ INSIDE = 0.9  # share of the tolerance at which a return aims
 
 
 @dataclass(frozen=True, eq=False)
-class Manipulability:
+class Manipulability(Document):
     """The worst that was found near each person; lower bounds, since a better search may find worse.
 
     Attributes
@@ -49,6 +50,8 @@ class Manipulability:
     tolerance: float
     made_by: str
     tried: int
+
+    keys = "radius tolerance made_by tried worst"
 
     @property
     def worst(self) -> float | None:
@@ -76,8 +79,7 @@ class Manipulability:
 
     def to_dict(self) -> Json:
         """Plain values for JSON."""
-        settings: Json = {"radius": self.radius, "tolerance": self.tolerance, "made_by": self.made_by}
-        return settings | {"tried": self.tried, "worst": self.worst, "people": plain_records(self.to_frame())}
+        return super().to_dict() | {"people": plain_records(self.to_frame())}
 
 
 @checked(
@@ -210,8 +212,7 @@ def _box(schema: Schema | None, x: Tensor, radius: float) -> tuple[Tensor, Tenso
     moves = torch.zeros(schema.d, dtype=torch.bool)
     for feature, s in zip(schema.features, schema.slices, strict=True):
         moves[s.start] = isinstance(feature, Scalar)
-    missing = schema.missing_column >= 0
-    moves = moves & ~((x[:, schema.missing_column.clamp(min=0)] > 0.5) & missing)  # (n, d)
+    moves = moves & ~schema.missing(x)  # (n, d)
     low, high = torch.maximum(low, x.clamp(max=0.0)), torch.minimum(high, x.clamp(min=1.0))
     return torch.where(moves, low, x), torch.where(moves, high, x)
 

@@ -10,14 +10,15 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution
+from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.markup import report_html
 from turnabout.parameters import Finite, Whole, checked
-from turnabout.typing import Json, Level
+from turnabout.typing import Level
 
 
 @dataclass(frozen=True, eq=False)
-class Pick:
+class Pick(Document):
     """People who stand for many.
 
     Attributes
@@ -44,15 +45,6 @@ class Pick:
             f"{len(self.people)} people show {len(self.covered)} of {len(self.importance)} features "
             f"({self.share:.0%} of what everyone together shows): {', '.join(map(str, self.people))}"
         )
-
-    def to_dict(self) -> Json:
-        return {
-            "people": list(self.people),
-            "positions": list(self.positions),
-            "importance": {str(name): float(value) for name, value in self.importance.items()},
-            "covered": list(self.covered),
-            "share": self.share,
-        }
 
 
 @checked(ExplainError, budget=Whole(1), tol=Finite(least=0, hint="0 counts every weight but 0."))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.base import Explainer
 from turnabout.explain.records import known
@@ -26,7 +27,7 @@ Verdict = Literal["DIFFER", "ALIKE", "UNDETERMINED"]
 
 
 @dataclass(frozen=True, eq=False)
-class Randomisation:
+class Randomisation(Document):
     """How alike the attributions of a model and of randomised models are.
 
     Attributes

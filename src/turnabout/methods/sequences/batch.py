@@ -8,6 +8,7 @@ import torch
 
 from turnabout.actions.free import FreeScript
 from turnabout.actions.steps import Path, Script
+from turnabout.methods.incumbent import PerPerson
 from turnabout.methods.sequences.decision import Decision
 from turnabout.methods.sequences.rules import Rules
 from turnabout.typing import Tensor
@@ -101,7 +102,7 @@ class Batch:
 
 
 @dataclass
-class Best:
+class Best(PerPerson):
     """The cheapest allowed and accepted parameters of each row so far, and what they cost."""
 
     r: Tensor  # (B, T, P)

@@ -33,12 +33,12 @@ def shrink(
         rows = torch.arange(len(live), device=r.device).repeat_interleave(len(marks))
         many = part.pick(rows)
         which = marks.repeat(len(live), 1, 1)
-        out = Best(r[rows], best.cost[live][rows], best.margin[live][rows])
+        out = best.take(live[rows])
         halvings = HALVINGS if batch.rules is None else FINELY
         _bisect(many, out, kinks(part, r)[rows], which, target[live][rows], halvings)
         pick = out.cost.reshape(len(live), len(marks)).argmin(1)
         at = torch.arange(len(live), device=r.device) * len(marks) + pick
-        best.r[live], best.cost[live], best.margin[live] = out.r[at], out.cost[at], out.margin[at]
+        best.put(live, out.take(at))
 
 
 def kinks(batch: Batch, r: Tensor) -> Tensor:

@@ -174,4 +174,4 @@ def _first(best: Best, rows: int, count: int) -> Best:
     cost, margin = best.cost.reshape(rows, count), best.margin.reshape(rows, count)
     pick = torch.where(torch.isfinite(cost).any(1), cost.argmin(1), margin.argmax(1))
     at = torch.arange(rows, device=cost.device) * count + pick
-    return Best(best.r[at], best.cost[at], best.margin[at])
+    return best.take(at)

@@ -157,9 +157,9 @@ def walk(
 
 
 def _offer(best: Best, rows: Tensor, point: Point, target: Tensor, awake: Tensor) -> None:
-    part = Best(best.r[rows], best.cost[rows], best.margin[rows])
+    part = best.take(rows)
     part.offer(point.r, point.cost, point.margin, point.kept & awake, target)
-    best.r[rows], best.cost[rows], best.margin[rows] = part.r, part.cost, part.margin
+    best.put(rows, part)
 
 
 def _trial(batch: Batch, here: Point, target: Tensor, radius: Tensor) -> tuple[Point, Tensor]:

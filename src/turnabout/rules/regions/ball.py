@@ -13,7 +13,7 @@ from turnabout.rules.regions.around import Around, beyond, slack
 from turnabout.rules.regions.base import BoundRegion, Region, named, read_number, read_reach
 from turnabout.rules.regions.falling import at_most, first_below
 from turnabout.schema import Scalar, Schema
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,13 +54,6 @@ class Ball(Region):
     def __str__(self) -> str:
         scales = ", ".join(f"{value:.6g} of {name}" for name, value in self.scales.items())
         return f"the length of the change is at most {self.radius:.6g}, where 1 is {scales}"
-
-    def to_dict(self) -> Json:
-        return {"rule": self.kind, "radius": self.radius, "scales": dict(self.scales)}
-
-    @classmethod
-    def _read(cls, spec: Json) -> Ball:
-        return cls(**spec)
 
 
 class BoundBall(BoundRegion):

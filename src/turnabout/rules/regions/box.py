@@ -11,7 +11,7 @@ from turnabout.rules.base import check_name, find_feature
 from turnabout.rules.regions.around import Around
 from turnabout.rules.regions.base import BoundRegion, Region, encoded_reach, read_number, read_reach
 from turnabout.schema import Binary, Scalar, Schema
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,15 +70,6 @@ class Box(Region):
 
     def __str__(self) -> str:
         return self.name if self.name is not None else reach_in_words(self.reach)
-
-    def to_dict(self) -> Json:
-        out: Json = {"rule": self.kind}
-        out |= {} if self.reach is None else {"reach": dict(self.reach)}
-        return out if self.name is None else out | {"name": self.name}
-
-    @classmethod
-    def _read(cls, spec: Json) -> Box:
-        return cls(**spec)
 
 
 class BoundBox(BoundRegion):

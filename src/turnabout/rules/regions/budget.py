@@ -14,7 +14,7 @@ from turnabout.rules.regions.base import BoundRegion, Region, encoded_reach, nam
 from turnabout.rules.regions.box import reach_in_words
 from turnabout.rules.regions.falling import at_most, first_below
 from turnabout.schema import Scalar, Schema
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 MOST_ROWS = 256  # of a linear form
 
@@ -55,15 +55,6 @@ class Budget(Region):
         box = "" if self.reach is None else f"{reach_in_words(self.reach)}; "
         scale = "" if not self.weights else f" ({', '.join(f'{n} {w:.6g} a unit' for n, w in self.weights.items())})"
         return f"{box}all changes together weigh at most {self.limit:.6g}{scale}"
-
-    def to_dict(self) -> Json:
-        out: Json = {"rule": self.kind, "limit": self.limit}
-        out |= {} if self.reach is None else {"reach": dict(self.reach)}
-        return out if self.weights is None else out | {"weights": dict(self.weights)}
-
-    @classmethod
-    def _read(cls, spec: Json) -> Budget:
-        return cls(**spec)
 
 
 class BoundBudget(BoundRegion):

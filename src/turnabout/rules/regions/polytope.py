@@ -16,7 +16,7 @@ from turnabout.rules.regions.box import reach_in_words
 from turnabout.rules.regions.vertices import Vertices, nearest_points, solve_programs
 from turnabout.schema import Scalar, Schema
 from turnabout.stdout import stdout_for_data
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 Row = tuple[Mapping[str, float], float]
 
@@ -70,14 +70,6 @@ class Polytope(Region):
     def __str__(self) -> str:
         box = "" if self.reach is None else f"{reach_in_words(self.reach)}; "
         return box + "; ".join(map(_in_words, self.rows))
-
-    def to_dict(self) -> Json:
-        out: Json = {"rule": self.kind, "rows": [[dict(a), b] for a, b in self.rows]}
-        return out if self.reach is None else out | {"reach": dict(self.reach)}
-
-    @classmethod
-    def _read(cls, spec: Json) -> Polytope:
-        return cls(**spec)
 
 
 class BoundPolytope(BoundRegion):

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from turnabout.audit.rates import Rate
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Positive, Whole, checked
 from turnabout.stdout import stdout_for_data
@@ -20,7 +21,7 @@ from turnabout.studies.attribution_maps.number_line import Interval, without
 from turnabout.studies.attribution_maps.out_of_reach import YES
 from turnabout.studies.attribution_maps.ray import first_yes, is_traced
 from turnabout.studies.attribution_maps.sensitivity import read_moves
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 DRAWS = 256  # moves tried at each point, to learn which succeed
 LEAST = 8  # successful moves without which a point is not paired
@@ -32,7 +33,7 @@ CLEAR = 0.05  # cosine between w and every successful move on the way
 
 
 @dataclass(frozen=True)
-class Conflicts:
+class Conflicts(Document):
     """Which people stand in a conflict, if one feature is what they may change.
 
     Attributes
@@ -56,16 +57,12 @@ class Conflicts:
     free_deltas: tuple[Interval, ...]
     exact: bool
 
+    keys = "delta column rate exact conflicted down up free_deltas"
+
     def __str__(self) -> str:
         free = ", ".join(str(i) for i in self.free_deltas) or "no length"
         how = "" if self.exact else " (yes found on a grid)"
         return f"column {self.column}, delta {self.delta:g}: in conflict {self.rate}{how}; nobody would be for {free}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        out: Json = {"delta": self.delta, "column": self.column, "rate": self.rate.to_dict(), "exact": self.exact}
-        out |= {"conflicted": list(self.conflicted), "down": list(self.down), "up": list(self.up)}
-        return out | {"free_deltas": [i.to_dict() for i in self.free_deltas]}
 
 
 @checked(AuditError, delta=Positive())
@@ -152,7 +149,7 @@ def _distances(t: Tensor, rows: Tensor, n: int) -> list[float | None]:
 
 
 @dataclass(frozen=True)
-class ConflictPair:
+class ConflictPair(Document):
     """Two refused points that ask for opposite directions.
 
     Attributes
@@ -166,11 +163,6 @@ class ConflictPair:
     x_b: tuple[float, ...]
     direction: tuple[float, ...]
     sampled: bool
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        out: Json = {"x_a": list(self.x_a), "x_b": list(self.x_b), "direction": list(self.direction)}
-        return out | {"sampled": self.sampled}
 
 
 @checked(AuditError, delta=Positive(), pairs=Whole(1), seed=Whole(0))

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Each, Positive, Whole, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Directions, ask_map, read_points
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 RHOS = (1e-1, 1e-2, 1e-3, 1e-4)
 NOISE = 0.01  # a difference counts when its standard error is below this share of it
@@ -23,7 +24,7 @@ JUMP = 1e-3  # share of the largest |phi| that must remain on the last segment
 
 
 @dataclass(frozen=True)
-class AtRadius:
+class AtRadius(Document):
     """Changes of a map between points and their neighbours at one distance.
 
     Attributes
@@ -43,14 +44,9 @@ class AtRadius:
     churn: float | None
     noisy: float
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        names = ("rho", "lipschitz", "typical", "angle", "churn", "noisy")
-        return {name: getattr(self, name) for name in names}
-
 
 @dataclass(frozen=True)
-class Continuity:
+class Continuity(Document):
     """How much a map changes near some points.
 
     Attributes
@@ -68,6 +64,8 @@ class Continuity:
     jump: Jump | None
     noise_limited: bool
     n: int
+
+    keys = "n diverges noise_limited radii jump"
 
     def at(self, rho: float) -> AtRadius:
         """The entry of one distance."""
@@ -93,15 +91,9 @@ class Continuity:
         lines.append("  diverges: a jump is likely" if self.diverges else "  no sign of divergence at these points")
         return "\n".join(lines)
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        out: Json = {"n": self.n, "diverges": self.diverges, "noise_limited": self.noise_limited}
-        jump = None if self.jump is None else self.jump.to_dict()
-        return out | {"radii": [r.to_dict() for r in self.radii], "jump": jump}
-
 
 @dataclass(frozen=True)
-class Jump:
+class Jump(Document):
     """A change of a map over a very short segment."""
 
     x: tuple[float, ...]
@@ -110,10 +102,6 @@ class Jump:
 
     def __str__(self) -> str:
         return f"changes by {self.size:.6g} over a length of {self.width:.1e} at {show_point(self.x)}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        return {"x": list(self.x), "size": self.size, "width": self.width}
 
 
 @checked(

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 
 import torch
 
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Choice, Positive, checked
 from turnabout.studies.attribution_maps.number_line import Curve, Interval, Line, without
-from turnabout.typing import Json, Moves, Tensor
+from turnabout.typing import Moves, Tensor
 
 TIES = 32  # units in the last place within which a length of moves counts as equal to a width, or to half of it
 OFF_CENTRE = 0.382  # a start pair is not symmetric, or the first midpoint would fall on the zero of an odd map
 
 
 @dataclass(frozen=True)
-class Component:
+class Component(Document):
     """A connected piece of the refused numbers from which some move succeeds.
 
     Attributes
@@ -31,14 +32,9 @@ class Component:
     left: Interval | None
     right: Interval | None
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        parts = {"where": self.where, "left": self.left, "right": self.right}
-        return {name: None if part is None else part.to_dict() for name, part in parts.items()}
-
 
 @dataclass(frozen=True)
-class LineConflict:
+class LineConflict(Document):
     """A component on which every continuous explanation fails somewhere.
 
     Attributes
@@ -56,14 +52,9 @@ class LineConflict:
     def __str__(self) -> str:
         return f"{self.where}: only left succeeds on {self.left_only}, only right on {self.right_only}"
 
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        parts = {"where": self.where, "left_only": self.left_only, "right_only": self.right_only}
-        return {name: part.to_dict() for name, part in parts.items()} | {"start": list(self.start)}
-
 
 @dataclass(frozen=True)
-class LineReport:
+class LineReport(Document):
     """Whether a continuous and recourse-sensitive explanation exists on a line.
 
     Attributes
@@ -80,18 +71,14 @@ class LineReport:
     conflicts: tuple[LineConflict, ...]
     exact: bool
 
+    keys = "delta possible exact components conflicts"
+
     def __str__(self) -> str:
         how = "" if self.exact else " (roots found by a scan)"
         if self.possible:
             return f"delta {self.delta:g}: an explanation can be continuous and recourse sensitive{how}"
         where = "; ".join(str(c) for c in self.conflicts)
         return f"delta {self.delta:g}: no explanation is both continuous and recourse sensitive{how}: {where}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        out: Json = {"delta": self.delta, "possible": self.possible, "exact": self.exact}
-        out["components"] = [piece.to_dict() for piece in self.components]
-        return out | {"conflicts": [piece.to_dict() for piece in self.conflicts]}
 
 
 @checked(AuditError, delta=Positive(), moves=Choice("free", "up", "down", "fixed"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Json, Tensor, is_number
@@ -22,7 +23,7 @@ Curve = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Document):
     """The numbers from low to high; `has_low` and `has_high` say whether the ends belong to it."""
 
     low: float
@@ -53,8 +54,8 @@ class Interval:
 
     def to_dict(self) -> Json:
         """Plain values for JSON; an infinite end is null."""
-        low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
-        return {"low": low, "high": high, "has_low": self.has_low, "has_high": self.has_high}
+        ends = {"low": self.low, "high": self.high}
+        return super().to_dict() | {name: end if math.isfinite(end) else None for name, end in ends.items()}
 
 
 @dataclass(frozen=True)

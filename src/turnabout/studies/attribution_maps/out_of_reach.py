@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from turnabout.audit.ceiling import Boxes, bound_on
-from turnabout.methods.sequences.certificate.boxes import Hull
-from turnabout.methods.sequences.certificate.plane import MarginBound
 from turnabout.models import Model
+from turnabout.solvers.bounds import MarginBound, bound_on
+from turnabout.solvers.boxes import Boxes
 from turnabout.studies.attribution_maps.asking import asking
 from turnabout.studies.attribution_maps.moves import AuditMoves, pull_back
 from turnabout.typing import Tensor
@@ -27,7 +26,7 @@ def split_boxes(model: Model, x: Tensor, moves: AuditMoves, delta: float) -> tup
     """
     n, d = x.shape
     status, place = torch.full((n,), UNKNOWN, dtype=torch.int8), x.clone()
-    bound = bound_on(model, torch.arange(d))
+    bound = bound_on(model, torch.arange(d), noise=model.noise)
     if bound is None:
         return status, place
     for part in torch.arange(n).split(max(1, CELLS // (bound.width * (d + 2)) // MOST_BOXES)):
@@ -47,16 +46,13 @@ def _split(model: Model, bound: MarginBound, x: Tensor, moves: AuditMoves, delta
         boxes = boxes.take(near & ~found[boxes.owner] & ~given_up[boxes.owner])
         if not len(boxes.owner) or turn == ROUNDS:
             break
-        middle, radius = (boxes.low + boxes.high) / 2, (boxes.high - boxes.low) / 2
         own = x[boxes.owner]
-        tried = moves.place(own, pull_back(moves, own, middle - own, delta), delta)
+        tried = moves.place(own, pull_back(moves, own, (boxes.low + boxes.high) / 2 - own, delta), delta)
         yes = (ask(tried) >= 0) & (moves.size(tried - own) <= delta)
         place[boxes.owner[yes]], found[boxes.owner[yes]] = tried[yes], True
-        hull = Hull(middle, torch.diag_embed(radius), torch.zeros_like(middle), boxes.low, boxes.high)
-        plane = bound.plane(bound.base(torch.zeros_like(middle)), hull)
+        plane = bound.plane(bound.base(torch.zeros_like(own)), boxes.hull())
         open_ = plane.top + plane.slope.abs().sum(1) >= 0
-        worst = torch.where(radius > 0, plane.blame + plane.slope.abs(), -1.0).argmax(1)
-        boxes = boxes.take(open_).halves(worst[open_])
+        boxes = boxes.take(open_).halves(boxes.worst(plane)[open_])
         given_up |= torch.bincount(boxes.owner, minlength=len(x)) > MOST_BOXES
     given_up[boxes.owner] = True
     status = torch.where(found, YES, torch.where(given_up, UNKNOWN, NONE)).to(torch.int8)

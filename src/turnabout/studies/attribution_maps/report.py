@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Whole, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, asking, read_points
@@ -19,11 +20,11 @@ from turnabout.studies.attribution_maps.continuity import RHOS, Continuity, cont
 from turnabout.studies.attribution_maps.moves import AuditMoves, OneFeature
 from turnabout.studies.attribution_maps.sensitivity import Sensitivity, read_moves, recourse_sensitivity
 from turnabout.studies.attribution_maps.witness import BrokenPremise, Witness, find_witness
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 
 @dataclass(frozen=True)
-class AttributionAudit:
+class AttributionAudit(Document):
     """What an explanation does for refused people.
 
     Attributes
@@ -63,13 +64,6 @@ class AttributionAudit:
         else:
             lines.append("no witness: no two points were found that ask for opposite directions")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        parts: Json = {"sensitivity": self.sensitivity.to_dict(), "continuity": self.continuity.to_dict()}
-        parts["conflicts"] = [c.to_dict() for c in self.conflicts]
-        parts["witness"] = None if self.witness is None else self.witness.to_dict()
-        return {"delta": self.delta, **parts, "pairs": self.pairs, "broken": self.broken, "notes": list(self.notes)}
 
 
 @checked(AuditError, most=Whole(1))

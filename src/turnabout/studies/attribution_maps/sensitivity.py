@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.audit.rates import Rate
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Positive, Share, Whole, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, Directions, ask_map, asking, read_points
@@ -14,13 +15,13 @@ from turnabout.studies.attribution_maps.attainable import attainable, axis_hits
 from turnabout.studies.attribution_maps.moves import Anywhere, AuditMoves, OneFeature
 from turnabout.studies.attribution_maps.out_of_reach import NONE, UNKNOWN, YES
 from turnabout.studies.attribution_maps.ray import first_yes, is_traced
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 CHUNK = 1024  # points at a time
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Document):
     """How often a map is recourse sensitive.
 
     The intervals are those of a share among people drawn at random; for a grid of points they mean nothing.
@@ -51,6 +52,8 @@ class Sensitivity:
     top: int
     verdicts: tuple[str, ...]
 
+    keys = "rate lowest projected reasons_without_recourse delta accepted none unknown exact engine top verdicts"
+
     def __str__(self) -> str:
         how = "all breakpoints along rays" if self.exact else "a grid along rays"
         lines = [
@@ -61,13 +64,6 @@ class Sensitivity:
             f"  top {self.top} reasons without recourse: {self.reasons_without_recourse}",
         ]
         return "\n".join(lines)
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        rates = ("rate", "lowest", "projected", "reasons_without_recourse")
-        plain = ("delta", "accepted", "none", "unknown", "exact", "engine", "top")
-        out: Json = {name: getattr(self, name).to_dict() for name in rates}
-        return out | {name: getattr(self, name) for name in plain} | {"verdicts": list(self.verdicts)}
 
 
 @checked(AuditError, delta=Positive(), top=Whole(1), confidence=Share(above=0, below=1), seed=Whole(0))

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import torch
 
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Positive, Share, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, Directions, ask_map, asking, read_points
@@ -16,7 +17,7 @@ from turnabout.studies.attribution_maps.moves import AuditMoves, OneFeature
 from turnabout.studies.attribution_maps.out_of_reach import NONE, YES
 from turnabout.studies.attribution_maps.ray import is_traced
 from turnabout.studies.attribution_maps.sensitivity import follow, read_moves
-from turnabout.typing import Json, Tensor
+from turnabout.typing import Tensor
 
 SPLITS = (0.4375, 0.5, 0.3125, 0.625)  # where a segment is cut: off the middle, elsewhere if w.phi is 0 there
 STEPS = 120
@@ -38,7 +39,7 @@ class WitnessKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Witness:
+class Witness(Document):
     """A point at which a map is not both recourse sensitive and continuous.
 
     Attributes
@@ -67,11 +68,6 @@ class Witness:
         if self.kind is WitnessKind.VANISHING:
             return f"vanishes at {where} (|phi| = {self.size:.2g}){there}"
         return f"points in a wrong direction at {where}{there}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        out: Json = {"kind": str(self.kind), "x": list(self.x), "size": self.size, "width": self.width}
-        return out | {"recourse": None if self.recourse is None else list(self.recourse), "exact": self.exact}
 
 
 @checked(AuditError, delta=Positive(), tolerance=Share(above=0, below=1))

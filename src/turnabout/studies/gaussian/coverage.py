@@ -12,10 +12,10 @@ from turnabout.audit.rates import Rate
 from turnabout.audit.risk.assess import Setting, assess
 from turnabout.audit.risk.report import RiskReport
 from turnabout.audit.risk.sums import Stand
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Instance, Maybe, Share, Whole, checked
 from turnabout.studies.gaussian.gaussians import Gaussians
-from turnabout.typing import Json
 
 LANDINGS = (0.6, 0.95)  # probabilities at which people of the study land, evenly spread
 GAIN, LOSS = 1.0, 1.2
@@ -23,7 +23,7 @@ POINTS = 20_001  # of the grid for what has no closed form
 
 
 @dataclass(frozen=True)
-class Coverage:
+class Coverage(Document):
     """Share of repeats in which each interval held the true value.
 
     Attributes
@@ -40,15 +40,11 @@ class Coverage:
     repeats: int
     confidence: float
 
+    keys = "n repeats confidence truth by_figure"
+
     def __str__(self) -> str:
         lines = [f"{self.repeats} repeats of {self.n} people, intervals of {self.confidence:.0%}:"]
         return "\n".join(lines + [f"  {name:22s} {rate}" for name, rate in self.by_figure.items()])
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        rates = {name: rate.to_dict() for name, rate in self.by_figure.items()}
-        out: Json = {"n": self.n, "repeats": self.repeats, "confidence": self.confidence, "truth": self.truth}
-        return out | {"by_figure": rates}
 
 
 @checked(

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.models import Linear, Model, Trees
 from turnabout.parameters import Whole, checked
 from turnabout.studies.strategic.search import Around
 from turnabout.studies.strategic.trees import NearestCell
-from turnabout.typing import Json, Tensor, is_number
+from turnabout.typing import Tensor, is_number
 
 NORMS = (1.0, 2.0, math.inf)
 SAME = 1e-9  # by how much two boundaries may differ and count as one
@@ -139,7 +140,7 @@ class Halfspaces:
 
 
 @dataclass(frozen=True)
-class Invariance:
+class Invariance(Document):
     """Whether each classifier of a family has exactly one partner in it.
 
     Attributes
@@ -161,11 +162,6 @@ class Invariance:
         if self.invariant:
             return "invariant under recourse" if self.proved else "invariant under recourse as far as the points tell"
         return f"not invariant under recourse: {self.counter_example}"
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        out: Json = {"invariant": self.invariant, "proved": self.proved, "members": self.members}
-        return out | {"partners": [list(own) for own in self.partners], "counter_example": self.counter_example}
 
 
 def invariance_check(

@@ -12,6 +12,7 @@ import numpy as np
 from turnabout.audit.aligned import aligned
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.risk.accepting import check_probabilities, numbers
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.models import Linear, Model
 from turnabout.parameters import Positive, Share, checked
@@ -26,7 +27,7 @@ ROUNDING = 1e-15  # of a risk
 
 
 @dataclass(frozen=True)
-class Figures:
+class Figures(Document):
     """What one shift of the boundary does to the lender and to people, everyone within reach having moved."""
 
     risk: Estimate

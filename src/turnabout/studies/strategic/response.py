@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.estimate import Estimate
+from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Share, Whole, checked
 from turnabout.studies.strategic.effective import check_distance
 from turnabout.studies.strategic.lines import Figures, GaussianLine, PeopleLine
-from turnabout.typing import Json
 
 
 @dataclass(frozen=True)
-class Response:
+class Response(Document):
     """What the lender may do about one kind of people.
 
     Attributes
@@ -36,9 +36,11 @@ class Response:
     best: Figures
     best_shift: float
 
+    keys = "compliance best_shift stay shift best"
+
 
 @dataclass(frozen=True)
-class StrategicResponse:
+class StrategicResponse(Document):
     """The lender's response to recourse within a distance, and what it means for people.
 
     Attributes
@@ -77,18 +79,6 @@ class StrategicResponse:
                     rows.append((response.compliance, boundary, by, figure, *ends))
         columns = ["compliance", "boundary", "shift", "figure", "value", "low", "high", "n"]
         return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("value", "low", "high"), "Float64"))
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        responses = []
-        for response in self.responses:
-            entry: Json = {"compliance": response.compliance, "best_shift": response.best_shift}
-            for boundary in ("stay", "shift", "best"):
-                figures = _figures(getattr(response, boundary))
-                entry[boundary] = {name: estimate.to_dict() for name, estimate in figures.items()}
-            responses.append(entry)
-        before = {"risk_before": self.risk_before.to_dict(), "approved_before": self.approved_before.to_dict()}
-        return {"distance": self.distance, "exact": self.exact, **before, "responses": responses}
 
     def __str__(self) -> str:
         show = _plain if self.exact else str

@@ -17,20 +17,10 @@ import torch
 
 from turnabout.actions.steps import TINY
 from turnabout.methods.sequences.certificate.jobs import SLACK, Jobs
+from turnabout.solvers.bounds import Hull
 from turnabout.typing import Tensor
 
 GRAIN = 1e-7  # share of a step by which a value may miss its grid
-
-
-@dataclass(frozen=True)
-class Hull:
-    """States over a box, (B, m); slope (B, m, K). Equation (1)."""
-
-    center: Tensor
-    slope: Tensor
-    slack: Tensor
-    low: Tensor
-    high: Tensor
 
 
 @dataclass(frozen=True)

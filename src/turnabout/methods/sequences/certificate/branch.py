@@ -11,9 +11,9 @@ from turnabout.methods.sequences.certificate.boxes import Rolled, Rows, roll
 from turnabout.methods.sequences.certificate.cuts import Cuts
 from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
 from turnabout.methods.sequences.certificate.jobs import Jobs
-from turnabout.methods.sequences.certificate.plane import MarginBound
 from turnabout.methods.sequences.certificate.question import Found, Question
 from turnabout.methods.sequences.certificate.roots import shrink_by_price, shrink_by_rows
+from turnabout.solvers.bounds import MarginBound
 from turnabout.typing import Tensor
 
 TRIED = 256  # points of a batch put to the model itself

@@ -11,14 +11,12 @@ from itertools import count
 import numpy as np
 import torch
 
-from turnabout.methods.sequences.certificate.bounds import NetBound
-from turnabout.methods.sequences.certificate.boxes import Hull, Rolled, roll
+from turnabout.methods.sequences.certificate.boxes import Rolled, roll
 from turnabout.methods.sequences.certificate.jobs import Jobs
-from turnabout.methods.sequences.certificate.plane import MarginBound
 from turnabout.methods.sequences.certificate.question import Found, Question
 from turnabout.methods.sequences.certificate.roots import shrink
-from turnabout.methods.sequences.certificate.sheet import Line, Sheet
-from turnabout.methods.sequences.certificate.trees import TreeBound
+from turnabout.solvers.bounds import Hull, MarginBound, NetBound, TreeBound
+from turnabout.solvers.milp import LinearSum, MixedProgram
 from turnabout.typing import Tensor
 
 TANGENTS = 33
@@ -55,20 +53,21 @@ class Program:
     def __init__(self, jobs: Jobs, low: Tensor, high: Tensor, rolled: Rolled):
         self.jobs, self.rolled = jobs, rolled
         self.low, self.high = low[0].tolist(), high[0].tolist()
-        self.sheet = Sheet()
+        self.milp = MixedProgram()
         self.theta = [
-            self.sheet.unknown(a, b) if b > a else Line(constant=a) for a, b in zip(self.low, self.high, strict=True)
+            self.milp.unknown(a, b) if b > a else LinearSum(constant=a)
+            for a, b in zip(self.low, self.high, strict=True)
         ]
-        self.products: list[tuple[Line, Line, Line, list[int]]] = []
+        self.products: list[tuple[LinearSum, LinearSum, LinearSum, list[int]]] = []
         self.states = self._states()
         self.cost = self._price()
 
     # -- the plan ---------------------------------------------------------------------------------------------
 
-    def _states(self) -> list[list[Line]]:
+    def _states(self) -> list[list[LinearSum]]:
         """The states of the path as lines; conditions and reach as rows."""
-        jobs, sheet = self.jobs, self.sheet
-        states = [[Line(constant=v) for v in jobs.start[0].tolist()]]
+        jobs, sheet = self.jobs, self.milp
+        states = [[LinearSum(constant=v) for v in jobs.start[0].tolist()]]
         for t in range(jobs.steps):
             old, hull = states[-1], self.rolled.states[t + 1]
             new = [self._column(t, j, old, hull) for j in range(len(old))]
@@ -79,7 +78,7 @@ class Program:
             for j, line in enumerate(new):
                 sheet.between(line, float(hull.low[0, j]), float(hull.high[0, j]))
             for c, offset in enumerate(jobs.offset[0, t].tolist()):
-                line = Line(constant=offset)
+                line = LinearSum(constant=offset)
                 for j, (a, b) in enumerate(zip(jobs.of_old[0, t, c].tolist(), jobs.of_new[0, t, c].tolist())):
                     line = line + old[j] * a + new[j] * b
                 sheet.between(line, 0.0)
@@ -89,7 +88,7 @@ class Program:
     def _turned(self, t: int, j: int) -> bool:
         return bool(self.jobs.scales[0, t] & self.jobs.scaled[0, t, j])
 
-    def _column(self, t: int, j: int, old: list[Line], hull: Hull) -> Line:
+    def _column(self, t: int, j: int, old: list[LinearSum], hull: Hull) -> LinearSum:
         """One column after step t, if it has no leader."""
         jobs, p = self.jobs, self.jobs.parameters
         if self._turned(t, j):
@@ -100,18 +99,18 @@ class Program:
                 line = line + self.theta[t * p + q] * gain
         return line
 
-    def _printed(self, line: Line, t: int, j: int, hull: Hull) -> Line:
+    def _printed(self, line: LinearSum, t: int, j: int, hull: Hull) -> LinearSum:
         """A column after step t as it is printed: on its grid, if that is coarse; else as far off as rounding goes."""
         rounding, step = float(self.jobs.rounding[0, t, j]), float(self.jobs.grid[0, t, j])
         start, low, high = float(self.jobs.start[0, j]), float(hull.low[0, j]), float(hull.high[0, j])
         free = bool(line.terms) or rounding > 0
         if step > 0 and free and high - low <= COARSE * step and abs(start / step - round(start / step)) < 1e-6:
-            count = self.sheet.unknown(math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6), whole=True)
-            self.sheet.between(line - count * step, -rounding, rounding)
+            count = self.milp.unknown(math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6), whole=True)
+            self.milp.between(line - count * step, -rounding, rounding)
             return count * step
-        return line + self.sheet.unknown(-rounding, rounding) if rounding > 0 else line
+        return line + self.milp.unknown(-rounding, rounding) if rounding > 0 else line
 
-    def _product(self, old: Line, k: int, t: int, j: int, hull: Hull) -> Line:
+    def _product(self, old: LinearSum, k: int, t: int, j: int, hull: Hull) -> LinearSum:
         """old * theta_k: exact if one of them is known, else between the four McCormick planes."""
         factor = self.theta[k]
         if not old.terms:
@@ -121,22 +120,22 @@ class Program:
         before = self.rolled.states[t]
         a, b = float(before.low[0, j]), float(before.high[0, j])
         c, d = self.low[k], self.high[k]
-        line = self.sheet.unknown(float(hull.low[0, j]), float(hull.high[0, j]))
+        line = self.milp.unknown(float(hull.low[0, j]), float(hull.high[0, j]))
         for x, y, sign in ((a, c, 1.0), (b, d, 1.0), (a, d, -1.0), (b, c, -1.0)):
-            self.sheet.between((line - factor * x - old * y + x * y) * sign, 0.0)
+            self.milp.between((line - factor * x - old * y + x * y) * sign, 0.0)
         moves = (before.slope[0, j] != 0).nonzero().squeeze(1).tolist()
         self.products.append((line, old, factor, [*moves, k]))
         return line
 
-    def _follower(self, old: list[Line], new: list[Line], j: int, leader: int, hull: Hull) -> Line:
+    def _follower(self, old: list[LinearSum], new: list[LinearSum], j: int, leader: int, hull: Hull) -> LinearSum:
         """A column that keeps its ratio to another one."""
         if not old[j].terms and not old[leader].terms and abs(old[leader].constant) > 1e-9:
             return new[leader] * (old[j].constant / old[leader].constant)
-        return self.sheet.unknown(float(hull.low[0, j]), float(hull.high[0, j]))
+        return self.milp.unknown(float(hull.low[0, j]), float(hull.high[0, j]))
 
-    def _price(self) -> Line:
+    def _price(self) -> LinearSum:
         price = self.rolled.price
-        total = Line(constant=float(price.constant[0]))
+        total = LinearSum(constant=float(price.constant[0]))
         parts = (part[0].tolist() for part in (price.linear, price.curved, price.kink))
         for k, (linear, curved, kink) in enumerate(zip(*parts, strict=True)):
             z, a, b = self.theta[k] - kink, self.low[k] - kink, self.high[k] - kink
@@ -144,14 +143,14 @@ class Program:
                 total = total + linear * abs(z.constant) + curved * z.constant**2
                 continue
             if linear > 0:
-                size = self.sheet.unknown(0.0, max(abs(a), abs(b)))
-                self.sheet.between(size - z, 0.0)
-                self.sheet.between(size + z, 0.0)
+                size = self.milp.unknown(0.0, max(abs(a), abs(b)))
+                self.milp.between(size - z, 0.0)
+                self.milp.between(size + z, 0.0)
                 total = total + size * linear
             if curved > 0:
-                square = self.sheet.unknown(0.0, max(a * a, b * b))
+                square = self.milp.unknown(0.0, max(a * a, b * b))
                 for at in np.linspace(a, b, TANGENTS):
-                    self.sheet.between(square - z * (2 * at), -at * at)
+                    self.milp.between(square - z * (2 * at), -at * at)
                 total = total + square * curved
         return total
 
@@ -161,7 +160,7 @@ class Program:
         """Rows for a net; its margin must not be negative."""
         inputs = bound.inputs(base, self.rolled.end)
         end = self.states[-1]
-        lines = [Line(constant=v) for v in base[0].tolist()]
+        lines = [LinearSum(constant=v) for v in base[0].tolist()]
         for i, weights in enumerate(bound.first.tolist()):
             for weight, state in zip(weights, end, strict=True):
                 lines[i] = lines[i] + state * weight
@@ -174,22 +173,22 @@ class Program:
                     start += w * unit.constant
                     for unknown, share in unit.terms.items():
                         terms[unknown] = terms.get(unknown, 0.0) + w * share
-                lines.append(Line(terms, start))
-        self.sheet.between(lines[0], -bound.noise - TOLERANCE)
+                lines.append(LinearSum(terms, start))
+        self.milp.between(lines[0], -bound.noise - TOLERANCE)
         self.never = not lines[0].terms and lines[0].constant < -bound.noise
 
-    def _unit(self, h: Line, low: float, high: float) -> Line:
+    def _unit(self, h: LinearSum, low: float, high: float) -> LinearSum:
         """relu(h), (1)."""
         if high <= 0 or not h.terms:
-            return Line(constant=max(0.0, h.constant) if not h.terms else 0.0)
-        z = self.sheet.unknown(max(0.0, low), high)
+            return LinearSum(constant=max(0.0, h.constant) if not h.terms else 0.0)
+        z = self.milp.unknown(max(0.0, low), high)
         if low >= 0:
-            self.sheet.between(z - h, 0.0, 0.0)
+            self.milp.between(z - h, 0.0, 0.0)
             return z
-        b = self.sheet.unknown(0.0, 1.0, whole=True)
-        self.sheet.between(z - h, 0.0)
-        self.sheet.between(z - b * high, high=0.0)
-        self.sheet.between(z - h - b * low, high=-low)
+        b = self.milp.unknown(0.0, 1.0, whole=True)
+        self.milp.between(z - h, 0.0)
+        self.milp.between(z - b * high, high=0.0)
+        self.milp.between(z - h - b * low, high=-low)
         return z
 
     def ask_trees(self, bound: TreeBound, base: Tensor) -> None:
@@ -199,41 +198,41 @@ class Program:
         left, right = (way[0].tolist() for way in bound.ways(least, most))
         column, cut = forest.column.tolist(), forest.cut.tolist()
         below, above = forest.left.tolist(), forest.right.tolist()
-        sides: dict[tuple[int, float], Line] = {}
-        leads = [Line(constant=v) for v in bound.bias.tolist()]
+        sides: dict[tuple[int, float], LinearSum] = {}
+        leads = [LinearSum(constant=v) for v in bound.bias.tolist()]
 
-        def side(node: int) -> Line:
+        def side(node: int) -> LinearSum:
             """1 if the column lies below the cut of a node."""
             key = (column[node], cut[node])
             if key not in sides:
                 c, at = key
-                line = Line(constant=float(base[0, c]))
+                line = LinearSum(constant=float(base[0, c]))
                 for weight, state in zip(bound.effect[c].tolist(), end, strict=True):
                     line = line + state * weight
-                sides[key] = b = self.sheet.unknown(0.0, 1.0, whole=True)
-                self.sheet.between(line + b * (float(most[0, c]) - at), high=float(most[0, c]))
-                self.sheet.between(line + b * (at - float(least[0, c])), low=at)
+                sides[key] = b = self.milp.unknown(0.0, 1.0, whole=True)
+                self.milp.between(line + b * (float(most[0, c]) - at), high=float(most[0, c]))
+                self.milp.between(line + b * (at - float(least[0, c])), low=at)
             return sides[key]
 
         for root in forest.roots.tolist():
-            stack: list[tuple[int, list[Line]]] = [(root, [])]
-            whole = Line()
+            stack: list[tuple[int, list[LinearSum]]] = [(root, [])]
+            whole = LinearSum()
             while stack:
                 node, way = stack.pop()
                 if column[node] < 0:
-                    share = self.sheet.unknown(0.0, 1.0)
+                    share = self.milp.unknown(0.0, 1.0)
                     for limit in way:
-                        self.sheet.between(share - limit, high=0.0)
+                        self.milp.between(share - limit, high=0.0)
                     whole = whole + share
                     leads = [lead + share * float(v) for lead, v in zip(leads, bound.value[node].tolist(), strict=True)]
                 elif left[node] and right[node]:
                     b = side(node)
-                    stack += [(below[node], [*way, b]), (above[node], [*way, Line(constant=1.0) - b])]
+                    stack += [(below[node], [*way, b]), (above[node], [*way, LinearSum(constant=1.0) - b])]
                 else:
                     stack.append((below[node] if left[node] else above[node], way))
-            self.sheet.between(whole, 1.0, 1.0)
+            self.milp.between(whole, 1.0, 1.0)
         for lead in leads:
-            self.sheet.between(lead, -bound.noise - TOLERANCE)
+            self.milp.between(lead, -bound.noise - TOLERANCE)
         self.never = False
 
     # -- the answer -------------------------------------------------------------------------------------------
@@ -244,10 +243,10 @@ class Program:
         if self.never:
             return Answer(np.inf, None, nothing)
         unit = known if np.isfinite(known) and known > 0 else 1.0
-        self.sheet.objective = self.cost * (SCALE / unit)
+        self.milp.objective = self.cost * (SCALE / unit)
         if np.isfinite(known):
-            self.sheet.between(self.sheet.objective, high=SCALE * known / unit)
-        result = self.sheet.solve(seconds, gap / 4)
+            self.milp.between(self.milp.objective, high=SCALE * known / unit)
+        result = self.milp.solve(seconds, gap / 4)
         if result.status == 2:
             return Answer(np.inf, None, nothing)
         dual = getattr(result, "mip_dual_bound", None)

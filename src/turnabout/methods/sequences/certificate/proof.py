@@ -21,16 +21,15 @@ import torch
 
 from turnabout.actions.steps import StepTables
 from turnabout.core.pace import Pace
-from turnabout.methods.sequences.certificate.bounds import bound_for
 from turnabout.methods.sequences.certificate.branch import Search
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
-from turnabout.methods.sequences.certificate.plane import MarginBound
 from turnabout.methods.sequences.certificate.probe import probe
 from turnabout.methods.sequences.certificate.question import Found, Keeps, Question
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
 from turnabout.models.base import Linear, Model
+from turnabout.solvers.bounds import MarginBound, bound_on
 from turnabout.typing import Tensor
 
 Engine = Literal["auto", "branch", "milp"]
@@ -140,7 +139,7 @@ def certify(
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
         hidden = torch.isin(words, words.new_tensor(list(opaque))).any(1)
         question = Question(model, tables, kinds, x, lo, hi, words.shape[1], grid, keeps)
-        bound = bound_for(model, tables, kinds.moving, noise)
+        bound = bound_on(model, tables.columns[kinds.moving], tables.span[kinds.moving], noise)
         proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
         most, done = max(1, AT_ONCE // max(1, len(words))), 0
         pace = Pace(time_limit or 0.0, 1)  # people whose preparation takes little of the time limit

@@ -1,0 +1,11 @@
+"""imbalanced-learn, whose steps resample training rows and do nothing when a model is asked."""
+
+from __future__ import annotations
+
+from turnabout.models.libraries.base import Library
+
+
+class ImbalancedLearn(Library):
+    """Its estimators derive from those of scikit-learn, and are read as such."""
+
+    name = "imblearn"
