@@ -294,7 +294,7 @@ def test_plan_of_a_domain_takes_other_people(data_home, tmp_path):
         ({"model": "tree.joblib", "more": ["--score", "gradient"]}, 1, "gradient score needs a model"),
         ({"more": ["--max-steps", "0"]}, 2, "--max-steps"),
         ({"more": ["--score", "magic"]}, 2, "--score"),
-        ({"more": ["--robust", "7"]}, 1, "robust=7.0 is not a share"),
+        ({"more": ["--robust", "7"]}, 1, "robust=7.0, which is not a number strictly between 0 and 1"),
         ({"more": ["--person", "person 77"]}, 2, "nobody labelled 'person 77'"),
         ({"more": ["--whole"]}, 2, "only a --domain"),
         ({"more": ["--domain", "german"]}, 2, "the domain brings its own"),

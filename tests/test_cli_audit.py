@@ -216,7 +216,7 @@ def test_labels_to_train_on_are_those_of_the_model():
         ({}, ["--landing", "1.5"], 2, "'1.5' is no probability"),
         ({}, ["--landing", "mirror", "--observed", "approved"], 2, "their outcomes are not known"),
         ({}, ["--gain", "2"], 2, "go together"),
-        ({}, ["--gain", "-2", "--loss", "1"], 1, "gain=-2.0 is no amount"),
+        ({}, ["--gain", "-2", "--loss", "1"], 1, "gain=-2.0 is not a number above 0"),
         ({}, ["--retrain", "2"], 2, "give them by --background"),
         ({}, ["--accept", "2"], 2, "--accept"),
         ({}, ["--outside", "0"], 1, "lie outside the data"),

@@ -233,7 +233,7 @@ def test_trees_are_trained_too(desk, tmp_path):
         ({"label": "yes"}, ["--reach", "hours=-3"], 1, "the reach of 'hours' in a Box is -3.0"),
         ({"label": "yes"}, ["--reach", "hours=0"], 2, "nothing may move"),
         ({"label": "yes"}, ["--trees"], 2, "4 columns may move (hours, education, debt, savings). Trees have no slope"),
-        ({"label": "yes"}, ["--lam", "-1"], 1, "lam=-1.0 is not a weight"),
+        ({"label": "yes"}, ["--lam", "-1"], 1, "lam=-1.0, which is not a number from 0 up"),
         ({"label": "yes"}, ["--certificate", "absent/c.json"], 2, "lies in a folder that is not there"),
         ({"label": "yes"}, ["--out", "{desk}"], 2, "is a folder"),
     ],

@@ -10,6 +10,7 @@ import importlib.resources
 import re
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -128,3 +129,27 @@ def test_a_person_is_they():
             lines = path.read_text(encoding="utf-8").splitlines()
             found += [f"{path.name}:{i}: {line.strip()}" for i, line in enumerate(lines, 1) if gendered.search(line)]
     assert found == []
+
+
+def rooms():
+    """The rooms that a user reaches from `turnabout`, and those that are imported by name."""
+    import turnabout.core
+    import turnabout.render
+    import turnabout.schema
+
+    public = [getattr(ta, name) for name in ta.__all__]
+    inside = [room for room in public if isinstance(room, ModuleType)]
+    return [ta, *inside, turnabout.core, turnabout.render, turnabout.schema]
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.__name__)
+def test_a_room_shows_its_public_names_and_leaks_no_import(room):
+    assert set(dir(room)) - {"__version__"} == set(room.__all__)
+    assert all(hasattr(room, name) for name in room.__all__)
+    for name, thing in vars(room).items():
+        own = isinstance(thing, ModuleType) and thing.__name__ == f"{room.__name__}.{name}"
+        assert own or name.startswith("_") or name in room.__all__, name
+
+
+def test_the_guard_is_a_matter_of_the_core():
+    assert not hasattr(ta, "GUARD") and ta.core.GUARD == 1e-9

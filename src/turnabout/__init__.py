@@ -1,8 +1,8 @@
 """Turnabout: what a refused person can really do to be accepted, verified before anyone reads it."""
 
-from turnabout import actions, costs, datasets, methods, metrics, models, rules
+from turnabout import actions, costs, datasets, landing, methods, metrics, models, rules
 from turnabout.actions import Action, ActionSet
-from turnabout.core import GUARD, Attribution, Method, Problem, Proposal, Recourse, Status, landing
+from turnabout.core import Attribution, Method, Problem, Proposal, Recourse, Status
 from turnabout.errors import TurnaboutError
 from turnabout.methods import find
 from turnabout.schema import Binary, Category, Number, Ordinal, Passthrough, Schema
@@ -10,7 +10,6 @@ from turnabout.schema import Binary, Category, Number, Ordinal, Passthrough, Sch
 __version__ = "0.1.0"
 
 __all__ = [
-    "GUARD",
     "Action",
     "ActionSet",
     "Attribution",
@@ -42,13 +41,16 @@ __all__ = [
     "train",
 ]
 
-
-LATE = ("audit", "explain", "studies", "testing", "train")  # rooms most calls never enter; loaded when first used
+_LATE = ("audit", "explain", "studies", "testing", "train")  # rooms most calls never enter; loaded when first used
 
 
 def __getattr__(name: str) -> object:
-    if name in LATE:
+    if name in _LATE:
         import importlib
 
         return importlib.import_module(f"turnabout.{name}")
     raise AttributeError(f"module 'turnabout' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

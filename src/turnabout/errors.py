@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar, cast
+
 
 class TurnaboutError(ValueError):
     """Base of every error turnabout raises on purpose; the message ends with a hint."""
@@ -13,6 +15,9 @@ class TurnaboutError(ValueError):
 
     def __reduce__(self) -> tuple[type[TurnaboutError], tuple[str, str]]:
         return type(self), (self.message, self.hint)
+
+    def __str__(self) -> str:  # also where the error is a KeyError, which would quote its message
+        return str(self.args[0])
 
 
 class SchemaError(TurnaboutError):
@@ -53,3 +58,25 @@ class ExplainError(TurnaboutError):
 
 class AuditError(TurnaboutError):
     """An audit cannot answer as asked."""
+
+
+Error = TypeVar("Error", bound=TurnaboutError)
+
+
+_BOTH: dict[tuple[type, type], type] = {}
+
+
+def also(error: type[Error], second: type[Exception]) -> type[Error]:
+    """An error that is another one too: `also(SchemaError, KeyError)` for a name that is not there."""
+    if (error, second) not in _BOTH:
+        body: dict[str, Any] = {"__doc__": error.__doc__, "__module__": __name__, "__reduce__": _reduce}
+        _BOTH[error, second] = type(error.__name__, (error, second), body)
+    return cast("type[Error]", _BOTH[error, second])
+
+
+def _reduce(error: TurnaboutError) -> tuple[Any, ...]:
+    return _rebuild, (*type(error).__bases__, error.message, error.hint)
+
+
+def _rebuild(error: type[Error], second: type[Exception], message: str, hint: str) -> Error:
+    return also(error, second)(message, hint)

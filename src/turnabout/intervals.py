@@ -8,6 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from turnabout.errors import TurnaboutError
+from turnabout.parameters import Declared, Share
+
+LEVEL = Declared(TurnaboutError, confidence=Share(above=0, below=1, hint="use 0.95."))
 
 
 def binomial_cdf(k: int, n: int, p: float) -> float:
@@ -81,5 +84,4 @@ def mean_interval(values: Iterable[float], confidence: float = 0.95) -> tuple[fl
 def _check(k: int, n: int, confidence: float) -> None:
     if not 0 <= k <= n:
         raise TurnaboutError(f"{k} of {n} is not a share.", hint="count k successes among n, with 0 <= k <= n.")
-    if not (isinstance(confidence, (int, float)) and 0.0 < confidence < 1.0):
-        raise TurnaboutError(f"confidence={confidence!r} is not strictly between 0 and 1.", hint="use 0.95.")
+    LEVEL.check(confidence=confidence)

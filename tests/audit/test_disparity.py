@@ -77,11 +77,11 @@ def test_of_equally_near_thresholds_the_lowest_counts():
         (lambda a: disparity(a, ["w", "o"] * 3, of="o", against="o"), "'o' is compared with itself"),
         (lambda a: disparity(a, ["w"] * 6, against="w"), "'w' is compared with itself"),
         (lambda a: threshold_at_precision(["a"], [1]), "not numbers"),
-        (lambda a: threshold_at_precision([0.1], [1], precision="a"), "precision='a' is no share"),
+        (lambda a: threshold_at_precision([0.1], [1], precision="a"), "precision='a' is not a number from 0 to 1"),
         (lambda a: threshold_at_precision([0.1], [1, 0]), "1 scores and 2 labels"),
         (lambda a: threshold_at_precision([], []), "0 scores"),
         (lambda a: threshold_at_precision([0.1, np.nan], [1, 0]), "have gaps"),
-        (lambda a: threshold_at_precision([0.1], [1], precision=65), "precision=65 is no share"),
+        (lambda a: threshold_at_precision([0.1], [1], precision=65), "precision=65 is not a number from 0 to 1"),
     ],
 )
 def test_errors_say_what_to_do(answer, call, text):

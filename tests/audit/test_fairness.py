@@ -367,13 +367,13 @@ def test_parameters_that_make_no_sense(case):
     groups = ["x", "y"] * 3
     for call, text in [
         (lambda: fairness_of_recourse(problem, answer, groups), "noise=None leaves robustness out"),
-        (lambda: fairness_of_recourse(problem, answer, groups, noise=0.1), "noise=0.1 is none"),
+        (lambda: fairness_of_recourse(problem, answer, groups, noise=0.1), "noise=0.1 is not a Noise, or None"),
         (lambda: fairness_of_recourse(problem, answer, groups, noise=NOISE, seed=-1), "seed=-1"),
         (lambda: fairness_of_recourse(problem, answer, groups, confidence=95), "confidence=95"),
         (lambda: fairness_of_recourse(problem, answer, groups, crossed=0), "crossed=0"),
         (lambda: fairness_of_recourse(other, answer, groups, noise=None), "one to another problem"),
-        (lambda: fairness_of_recourse(problem, answer.options, groups), "DataFrame is not an answer"),
-        (lambda: fairness_of_recourse(SCHEMA, answer, groups), "Schema is not a Problem"),
+        (lambda: fairness_of_recourse(problem, answer.options, groups), "a DataFrame> is not an answer"),
+        (lambda: fairness_of_recourse(SCHEMA, answer, groups), "problem=Schema.* is not a Problem"),
         (lambda: fairness_of_recourse(problem, Raise().fit(problem).find(table([], [])), []), "about nobody"),
     ]:
         with pytest.raises(ta.TurnaboutError, match=text):

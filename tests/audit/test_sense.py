@@ -49,5 +49,5 @@ def test_a_password_is_lost_by_doing_more():
 def test_the_factor_goes_further():
     problem, answer = answered(ta.models.wrap(Hump(0.03), SCHEMA, output="logit"))
     for factor in (1, float("inf"), float("nan"), "a"):
-        with pytest.raises(ProblemError, match="does not go further"):
+        with pytest.raises(ProblemError, match="is not a number above 1"):
             overdone(problem, answer, factor=factor)

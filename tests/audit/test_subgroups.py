@@ -210,7 +210,10 @@ def test_errors_say_what_to_do(case):
         (lambda: worst_subgroup(problem, answer, []), "no columns are named"),
         (lambda: worst_subgroup(problem, answer, side.iloc[1:]), "'p0' has no row"),
         (lambda: worst_subgroup(problem, answer, pd.concat([frame, frame])), "twice"),
-        (lambda: worst_subgroup(problem, answer, side, measure="luck"), "measure='luck' is none"),
+        (
+            lambda: worst_subgroup(problem, answer, side, measure="luck"),
+            "measure='luck' is not one of 'availability', 'cost'",
+        ),
         (lambda: worst_subgroup(problem, answer, side, measure="steps"), "does not tell the steps"),
         (lambda: worst_subgroup(problem, answer, side, measure="robustness", noise=None), "does not tell the robust"),
         (lambda: worst_subgroup(problem, answer, side, depth=0), "depth=0"),

@@ -185,7 +185,7 @@ BAD = {
     "encode: a number": (lambda: SCHEMA.encode(3), "not as int"),
     "from_json: a number": (lambda: ta.Schema.from_json(3), "not valid JSON"),
     "from_yaml: None": (lambda: ta.Schema.from_yaml(None), "not valid YAML"),
-    "options: too many": (lambda: find_more(options=10**30), "are too many"),
+    "options: too many": (lambda: find_more(options=10**30), "ask for 1 or more, 1,000,000 at most"),
     "target: <NA>": (lambda: wrapped_by(target=pd.NA), "target=<NA> is not a class"),
     "target: an array": (lambda: wrapped_by(target=np.arange(3)), "is not a class"),
     "target: a table": (lambda: wrapped_by(target=PEOPLE), "is not a class"),

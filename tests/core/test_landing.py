@@ -239,10 +239,10 @@ def test_targets_by_hand():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: landing.Probability(1.0), "not strictly between 0 and 1"),
-        (lambda: landing.Probability(float("nan")), "not strictly between 0 and 1"),
-        (lambda: landing.Profit(gain=0), "gain=0 is not an amount above 0"),
-        (lambda: landing.Profit(compliance=0), "compliance=0 is not in"),
+        (lambda: landing.Probability(1.0), "not a number strictly between 0 and 1"),
+        (lambda: landing.Probability(float("nan")), "not a number strictly between 0 and 1"),
+        (lambda: landing.Profit(gain=0), "gain=0, which is not a number above 0"),
+        (lambda: landing.Profit(compliance=0), "compliance=0, which is not a number above 0, at most 1"),
     ],
 )
 def test_bad_parameters(make, text):

@@ -145,9 +145,9 @@ def test_sixteen_features_take_a_tenth_of_a_second():
     [
         (lambda: players(torch.zeros(3)), "3 values are no game"),
         (lambda: players(torch.zeros(1)), "1 values are no game"),
-        (lambda: coalitions(0), "m=0 features"),
-        (lambda: coalitions(23), "m=23 features"),
-        (lambda: kernel_matrix(1), "no kernel matrix"),
+        (lambda: coalitions(0), "m=0 is not a whole number from 1 to 22"),
+        (lambda: coalitions(23), "m=23 is not a whole number from 1 to 22"),
+        (lambda: kernel_matrix(1), "m=1 is not a whole number from 2 up"),
     ],
 )
 def test_what_is_no_game_is_refused(call, text):

@@ -229,7 +229,7 @@ def test_nodes_are_counted(nodes):
 
 
 def test_other_bad_parameters():
-    with pytest.raises(ExplainError, match="differences='yes' is neither True nor False"):
+    with pytest.raises(ExplainError, match="differences='yes', which is not True or False"):
         Gradient("yes").explain(Score.by_autograd(curved), np.ones((1, 2)))
     with pytest.raises(ExplainError, match="a place on a path is one number"):
         Uniform().design(2, np.random.default_rng(0))

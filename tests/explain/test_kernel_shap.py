@@ -196,8 +196,8 @@ def test_it_is_a_preset_of_the_engine():
     ("call", "text"),
     [
         (lambda x: KernelShap(10).explain(bent, x, background=x), "samples=10 masks are too few for 7 features"),
-        (lambda x: KernelShap(0).explain(bent, x, background=x), "samples=0 is no number"),
-        (lambda x: KernelShap(2.5).explain(bent, x, background=x), "samples=2.5 is no number"),
+        (lambda x: KernelShap(0).explain(bent, x, background=x), "samples=0, which is not a whole number from 2 up"),
+        (lambda x: KernelShap(2.5).explain(bent, x, background=x), "samples=2.5, which is not a whole number"),
         (lambda x: KernelShap().explain(bent, x), "needs a background"),
         (lambda x: KernelShap().explain(bent, x, background=x[:, :3]), "3 columns and the people have 7"),
         (lambda x: KernelShap().explain(bent, x[:0], background=x), "no people"),

@@ -243,21 +243,21 @@ def test_the_reference_has_its_defaults():
 @pytest.mark.parametrize(
     ("lime", "words"),
     [
-        (LimeTable(around="me"), "around='me'"),
-        (LimeTable(discretize=1), "discretize=1"),
-        (LimeTable(samples=1), "samples=1"),
-        (LimeTable(ridge=float("nan")), "ridge=nan"),
-        (LimeTable(ridge=None), "ridge=None"),
-        (LimeTable(width=-1.0), "width=-1.0"),
-        (LimeTable(width=0.001, discretize=False), "width=0.001 gives weight 0"),
-        (LimeTable(select=0), "select=0"),
-        (LimeTable(samples=3, ridge=0.0), "do not determine 3 slopes"),
+        (lambda: LimeTable(around="me"), "around='me'"),
+        (lambda: LimeTable(discretize=1), "discretize=1"),
+        (lambda: LimeTable(samples=1), "samples=1"),
+        (lambda: LimeTable(ridge=float("nan")), "ridge=nan"),
+        (lambda: LimeTable(ridge=None), "ridge=None"),
+        (lambda: LimeTable(width=-1.0), "width=-1.0"),
+        (lambda: LimeTable(width=0.001, discretize=False), "width=0.001 gives weight 0"),
+        (lambda: LimeTable(select=0), "select=0"),
+        (lambda: LimeTable(samples=3, ridge=0.0), "do not determine 3 slopes"),
     ],
-    ids=repr,
+    ids=str,
 )
 def test_parameters_that_mean_nothing(lime, words):
     with pytest.raises(ExplainError) as error:
-        lime.explain(straight, BACKGROUND[:2], background=BACKGROUND)
+        lime().explain(straight, BACKGROUND[:2], background=BACKGROUND)
     assert words in str(error.value)
 
 

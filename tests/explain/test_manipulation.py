@@ -100,7 +100,7 @@ def test_words_say_that_it_is_a_lower_bound():
 
 def test_bad_input():
     x = np.ones((1, 2))
-    with pytest.raises(ExplainError, match="is no explainer"):
+    with pytest.raises(ExplainError, match="is not an explainer"):
         manipulability(angle_between, FLAT, x)  # type: ignore[arg-type]
     for radius in (0, -1.0, float("nan"), "wide"):
         with pytest.raises(ExplainError, match="radius="):

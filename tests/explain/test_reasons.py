@@ -242,11 +242,11 @@ def test_json_and_frame():
 def test_bad_input():
     question = problem()
     answer = answer_of(question)
-    with pytest.raises(ExplainError, match="takes an answer and its problem"):
+    with pytest.raises(ExplainError, match="is not an answer"):
         reasons(question, answer)  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="most=0"):
         reasons(answer, question, most=0)
-    with pytest.raises(ExplainError, match="not an Attribution"):
+    with pytest.raises(ExplainError, match="attribution='shap' is not an Attribution"):
         reasons(answer, question, "shap")  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="a direction says where to move"):
         reasons(answer, question, answer.as_attribution(SCHEMA))

@@ -94,7 +94,7 @@ def test_the_interval_covers_the_mean_over_models():
 
 def test_bad_input():
     model = random_linear(0)
-    with pytest.raises(ExplainError, match="is no explainer"):
+    with pytest.raises(ExplainError, match="is not an explainer"):
         randomisation("Slope", model, random_linear, POINTS)  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="at least two randomised models"):
         randomisation(Slope(), model, [model], POINTS)
@@ -105,7 +105,7 @@ def test_bad_input():
     with pytest.raises(ExplainError, match="seed=-1"):
         randomisation(Slope(), model, random_linear, POINTS, seed=-1)
     for alike in (1.0, float("nan"), "high"):
-        with pytest.raises(ExplainError, match="is no correlation"):
+        with pytest.raises(ExplainError, match="is not a number strictly between -1 and 1"):
             randomisation(Slope(), model, random_linear, POINTS, alike=alike)  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="2 features have no ranks"):
         randomisation(Slope(), linear(np.ones(2)), [linear(np.ones(2))] * 2, np.ones((3, 2)))

@@ -210,17 +210,17 @@ def test_leaves_know_what_fails(case):
 @pytest.mark.parametrize(
     ("explainer", "d", "text"),
     [
-        (ExactShapley(), 17, "17 features have 2\\^17 coalitions"),
-        (ExactShapley(limit=2), 3, "limit is 2"),
-        (ExactShapley(limit=23), 3, "limit=23"),
-        (ExactShapley(limit=0), 3, "limit=0"),
-        (ExactShapley(), 0, "needs a background"),
+        (lambda: ExactShapley(), 17, "17 features have 2\\^17 coalitions"),
+        (lambda: ExactShapley(limit=2), 3, "limit is 2"),
+        (lambda: ExactShapley(limit=23), 3, "limit=23"),
+        (lambda: ExactShapley(limit=0), 3, "limit=0"),
+        (lambda: ExactShapley(), 0, "needs a background"),
     ],
 )
 def test_what_is_too_much_is_refused(explainer, d, text):
     x = np.zeros((2, max(d, 3)))
     with pytest.raises(ExplainError, match=text):
-        explainer.explain(lambda p: p.prod(1), x, background=x if d else None)
+        explainer().explain(lambda p: p.prod(1), x, background=x if d else None)
 
 
 def test_sixteen_features_are_enumerated():

@@ -246,7 +246,7 @@ def test_parameters_and_problems_that_cannot_be():
         CausalRecourse().fit(posed((), StructuralEquations(())))
     with pytest.raises(MethodError, match="has 0 sets of structural equations"):
         success_probability(Problem(LINE, lender()), PEOPLE, PEOPLE)
-    with pytest.raises(MethodError, match="draws=0 is not a positive whole number"):
+    with pytest.raises(MethodError, match="draws=0 is not a whole number from 1 up"):
         success_probability(posed(), PEOPLE, PEOPLE, draws=0)
     with pytest.raises(MethodError, match="row 'dora' belongs to none of the people"):
         success_probability(uncertain(), ASKING, ASKING.rename(index={"ann": "dora"}))

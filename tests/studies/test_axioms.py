@@ -132,8 +132,8 @@ def test_reports_read_and_travel():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: check_axioms(shapley, 1), "m=1 is no number"),
-        (lambda: check_axioms(shapley, 13), "m=13 is no number"),
+        (lambda: check_axioms(shapley, 1), "m=1 is not a whole number from 2 to 12"),
+        (lambda: check_axioms(shapley, 13), "m=13 is not a whole number from 2 to 12"),
         (lambda: check_axioms(shapley, 3, trials=0), "trials=0"),
         (lambda: check_axioms(shapley, 3, seed=-1), "seed=-1"),
         (lambda: check_axioms(shapley, 3, tolerance=float("nan")), "tolerance=nan is not a number"),

@@ -126,8 +126,8 @@ def test_same_seed_same_answer():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: continuity(torch.sign, X, rhos=[]), "rhos=[] are no distances"),
-        (lambda: continuity(torch.sign, X, rhos=[0.0]), "are no distances"),
+        (lambda: continuity(torch.sign, X, rhos=[]), "rhos=[] is not a list of 1 or more"),
+        (lambda: continuity(torch.sign, X, rhos=[0.0]), "is not a list of 1 or more, each a number above 0"),
         (lambda: continuity(torch.sign, X, directions=0), "directions=0"),
         (lambda: continuity(torch.sign, X, top=0), "top=0"),
         (lambda: continuity(torch.sign, X, repeats=0), "repeats=0"),

@@ -115,10 +115,10 @@ def test_as_a_problem_of_turnabout(probability, landing):
         (lambda: Gaussians(mean=(1, 1), covariance=[[1]]), "do not fit"),
         (lambda: Gaussians(mean=(0, 0)), "classes coincide"),
         (lambda: Gaussians(covariance=[[1, 2], [2, 1]]), "not positive definite"),
-        (lambda: STUDY.sample(0), "n=0 people"),
+        (lambda: STUDY.sample(0), "n=0 is not a whole number from 1 up"),
         (lambda: STUDY.project(np.zeros((1, 2)), 1.0), "no landing probability"),
         (lambda: STUDY.project(np.zeros((1, 2)), float("nan")), "no landing probability"),
-        (lambda: STUDY.risk_after(compliance=1.2), "compliance=1.2 is no share"),
+        (lambda: STUDY.risk_after(compliance=1.2), "compliance=1.2 is not a number from 0 to 1"),
         (lambda: STUDY.break_even(0.3), "landing at 0.3 is refused"),  # whoever lands there stays refused
         (lambda: STUDY.risk_after(0.3), "landing at 0.3 is refused"),
         (lambda: STUDY.risk_after(np.array([0.6, 0.7])), "all at one place"),

@@ -245,7 +245,7 @@ def test_reports_are_plain_data():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: lime_constants(0), "0 concepts"),
+        (lambda: lime_constants(0), "d=0 is not a whole number from 1 up"),
         (lambda: lime_constants(5, float("nan")), "width=nan"),
         (lambda: lime_constants(5, -1), "width=-1"),
         (lambda: lime_constants(5, law="video"), "law='video'"),

@@ -176,8 +176,8 @@ X = points(5)
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: recourse_sensitivity(plain, torch.ones_like, X, 0), "delta=0 is no length"),
-        (lambda: recourse_sensitivity(plain, torch.ones_like, X, -1.0), "delta=-1.0 is no length"),
+        (lambda: recourse_sensitivity(plain, torch.ones_like, X, 0), "delta=0 is not a number above 0"),
+        (lambda: recourse_sensitivity(plain, torch.ones_like, X, -1.0), "delta=-1.0 is not a number above 0"),
         (lambda: recourse_sensitivity(plain, torch.ones_like, X * math.nan, 1.0), "point 0 holds NaN"),
         (lambda: recourse_sensitivity(plain, torch.ones_like, X[0], 1.0), "points have shape (2,)"),
         (lambda: recourse_sensitivity(plain, torch.ones_like, "ann", 1.0), "the points are no numbers"),
@@ -204,7 +204,7 @@ X = points(5)
             "bounds answers",
         ),
         (lambda: counterfactual_map(Raise()), "Raise has not seen a problem"),
-        (lambda: counterfactual_map(plain), "function is no Method"),
+        (lambda: counterfactual_map(plain), "is not a Method"),
         (lambda: counterfactual_map(Raise(), options=0), "options=0"),
         (lambda: Sticky(torch.ones_like).of("ann"), "nothing was promised to 'ann'"),
         (lambda: Sticky(torch.ones_like).recommend(["ann"], X), "1 different keys for 5 points"),

@@ -267,14 +267,14 @@ def test_report_travels():
     ("call", "text"),
     [
         (lambda: strategic_response(STUDY, -1), "distance=-1"),
-        (lambda: strategic_response(STUDY, 1, compliance=1.2), "compliance=1.2 is no share"),
+        (lambda: strategic_response(STUDY, 1, compliance=1.2), "compliance=1.2 is not a number from 0 to 1"),
         (lambda: strategic_response(STUDY, 1, shifts=[]), "no places for a boundary"),
         (lambda: strategic_response(STUDY, 1, shifts=["a"]), "no places for a boundary"),
         (lambda: strategic_response(STUDY, 1, seed=-1), "seed=-1"),
         (lambda: strategic_response("line", 1), "str is no line of people"),
-        (lambda: GaussianLine(-1, 1), "are no two classes"),
-        (lambda: GaussianLine(1, math.nan), "are no two classes"),
-        (lambda: GaussianLine(1, 1, share=1), "share=1 of the good"),
+        (lambda: GaussianLine(-1, 1), "which is not a number above 0"),
+        (lambda: GaussianLine(1, math.nan), "which is not a number above 0"),
+        (lambda: GaussianLine(1, 1, share=1), "share=1, which is not a number strictly between 0 and 1"),
         (lambda: PeopleLine([0], [0], None), "1 positions and 1 probabilities"),
         (lambda: PeopleLine([0, 1, 2, 3], [0, 1], None), "4 positions and 2 probabilities"),
         (

@@ -151,7 +151,7 @@ def test_scores_must_be_numbers():
     with pytest.raises(TrainingError, match="the scores are not numbers"):
         pac_threshold(["high"] * 100)
     for epsilon, alpha in ((0, 0.05), (0.05, 1.5)):
-        with pytest.raises(TrainingError, match="is not strictly between 0 and 1"):
+        with pytest.raises(TrainingError, match="is not a number strictly between 0 and 1"):
             pac_threshold(scores, epsilon, alpha)
 
 

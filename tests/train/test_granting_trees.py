@@ -267,13 +267,13 @@ def test_bad_input_is_explained():
         GrantingTrees(SCHEMA, REGION, KNeighborsClassifier()).fit(people, accepted)
     with pytest.raises(TrainingError, match="RidgeClassifier gives no probabilities"):
         GrantingTrees(SCHEMA, REGION, RidgeClassifier()).fit(people, accepted)
-    with pytest.raises(TrainingError, match="rounds=0 and points=9 leave nothing to do"):
+    with pytest.raises(TrainingError, match="rounds=0, which is not a whole number from 1 up"):
         GrantingTrees(SCHEMA, REGION, rounds=0).fit(people, accepted)
-    with pytest.raises(TrainingError, match="lam=-1 is not a weight"):
+    with pytest.raises(TrainingError, match="lam=-1, which is not a number from 0 up"):
         GrantingTrees(SCHEMA, REGION, lam=-1).fit(people, accepted)
     with pytest.raises(TrainingError, match="is not a Region"):
         GrantingTrees(SCHEMA, {"hours": 3}).fit(people, accepted)
-    with pytest.raises(TrainingError, match="dict is not a Schema"):
+    with pytest.raises(TrainingError, match="which is not a Schema"):
         GrantingTrees({}, REGION).fit(people, accepted)
     with pytest.raises(TrainingError, match="different indexes"):
         GrantingTrees(SCHEMA, REGION).fit(people, accepted.sample(frac=1, random_state=0))

@@ -205,7 +205,7 @@ def test_bad_input_is_explained():
         small().fit(people, accepted.sample(frac=1, random_state=0))
     with pytest.raises(TrainingError, match="no longer a finite number"):
         small(lr=1e30).fit(people, accepted)
-    with pytest.raises(TrainingError, match="lam=-1 is not a weight"):
+    with pytest.raises(TrainingError, match="lam=-1, which is not a number from 0 up"):
         small(lam=-1).fit(people, accepted)
     with pytest.raises(TrainingError, match="not trained yet"):
         small().predict(people)
@@ -217,7 +217,7 @@ def test_bad_input_is_explained():
         fit_together([small(), small(batch=8)], people, accepted)
     with pytest.raises(TrainingError, match="too few to train on"):
         small().fit(people[:2], np.array([0, 1]))
-    with pytest.raises(TrainingError, match="validation=1 is not a number between 0 and 1"):
+    with pytest.raises(TrainingError, match="validation=1, which is not a number strictly between 0 and 1"):
         small(validation=1).fit(people, accepted)
     with pytest.raises(TrainingError, match="rows must hold one array"):
         fit_together([small()], people, accepted, rows=[])
@@ -228,20 +228,20 @@ def test_bad_input_is_explained():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"epochs": 0}, "epochs=0 is not a whole number from 1 up"),
-        ({"epochs": 2.5}, "epochs=2.5 is not a whole number"),
-        ({"batch": 0}, "batch=0 is not"),
-        ({"hidden": 100}, "hidden=100 is not a list of widths"),
-        ({"hidden": (0,)}, "is not a list of widths"),
-        ({"dropout": 1.0}, "dropout=1.0 is not a share below 1"),
-        ({"lr": -1}, "lr=-1 is not a step size"),
-        ({"keep": "F1"}, "keep='F1' is not known"),
-        ({"patience": -3}, "patience=-3 is not a number of epochs"),
-        ({"seed": 1.7}, "seed=1.7 is not a whole number from 0 up"),
-        ({"threshold": 2.0}, "threshold=2.0 is not a number between 0 and 1"),
-        ({"lam": "0.8"}, "lam='0.8' is not a weight"),
-        ({"inner": "x"}, "inner='x' is not a search of Delta"),
-        ({"device": "nonsense"}, "device='nonsense' is not a device of this machine"),
+        ({"epochs": 0}, "epochs=0, which is not a whole number from 1 up"),
+        ({"epochs": 2.5}, "epochs=2.5, which is not a whole number"),
+        ({"batch": 0}, "batch=0, which is not"),
+        ({"hidden": 100}, "hidden=100, which is not a list"),
+        ({"hidden": (0,)}, "which is not a list of 0 or more, each a whole number from 1 up"),
+        ({"dropout": 1.0}, "dropout=1.0, which is not a number from 0 up, below 1"),
+        ({"lr": -1}, "lr=-1, which is not a number above 0"),
+        ({"keep": "F1"}, "keep='F1', which is not one of 'loss', 'f1', 'last'"),
+        ({"patience": -3}, "patience=-3, which is not a whole number from 1 up, or None"),
+        ({"seed": 1.7}, "seed=1.7, which is not a whole number from 0 up"),
+        ({"threshold": 2.0}, "threshold=2.0, which is not a number strictly between 0 and 1"),
+        ({"lam": "0.8"}, "lam='0.8', which is not a number"),
+        ({"inner": "x"}, "inner='x', which is not a search of Delta"),
+        ({"device": "nonsense"}, "device='nonsense', which is not a device of this machine"),
         ({"class_weight": {0: 1, 1: 2}}, "class_weight={0: 1, 1: 2} is not known"),
     ],
 )

@@ -189,5 +189,5 @@ def test_reports_are_tables_and_json():
 def test_nothing_to_compare_is_an_error():
     with pytest.raises(TrainingError, match="there is nothing to compare"):
         compare(people(0), people(0)[:0])
-    with pytest.raises(TrainingError, match="level=2 is not strictly"):
+    with pytest.raises(TrainingError, match="level=2 is not a number strictly"):
         compare(people(0), people(0), level=2)

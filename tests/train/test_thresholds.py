@@ -73,9 +73,9 @@ def test_levels_outside_the_unit_interval_are_refused():
         (95, 0.05, "epsilon"),
         (0.05, True, "alpha"),
     ):
-        with pytest.raises(TrainingError, match=f"{name}=.* is not strictly between 0 and 1"):
+        with pytest.raises(TrainingError, match=f"{name}=.* is not a number strictly between 0 and 1"):
             pac_rank(100, epsilon, alpha)
-    with pytest.raises(TrainingError, match="is not a number of people"):
+    with pytest.raises(TrainingError, match="n=-1 is not a whole number from 0 up"):
         pac_rank(-1)
 
 
@@ -130,7 +130,7 @@ def test_best_threshold_explains_itself():
     scores, accepted = np.array([0.1, 0.9]), np.array([0, 1])
     with pytest.raises(TrainingError, match="accepted must say yes or no for each of the 2 scores"):
         best_threshold(scores, [0, 2])
-    with pytest.raises(TrainingError, match="measure='recall' is unknown"):
+    with pytest.raises(TrainingError, match="measure='recall' is not one of 'f1', 'accuracy'"):
         best_threshold(scores, accepted, measure="recall")
     with pytest.raises(TrainingError, match=r"no threshold of the grid is at most 0\.2"):
         best_threshold(scores, accepted, at_most=0.2, grid=[0.5])

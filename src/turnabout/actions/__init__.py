@@ -8,8 +8,6 @@
 Tensors only.
 """
 
-from __future__ import annotations
-
 from turnabout.actions.action import Action, Parameter
 from turnabout.actions.action_set import ActionSet
 from turnabout.actions.bound import BoundActions
@@ -42,3 +40,7 @@ __all__ = [
     "new",
     "old",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

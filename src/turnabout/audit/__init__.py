@@ -96,3 +96,7 @@ __all__ = [
     "threshold_at_precision",
     "worst_subgroup",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

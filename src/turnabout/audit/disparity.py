@@ -14,6 +14,8 @@ from turnabout.core import Recourse, Status
 from turnabout.documents import Document
 from turnabout.errors import TurnaboutError
 from turnabout.intervals import wilson
+from turnabout.markup import report_html
+from turnabout.parameters import Share, checked
 
 NEAR = 0.005  # precisions that count as equally near
 
@@ -64,6 +66,8 @@ class Disparity(Document):
     everyone: Difference
     refused: Difference
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         other = "everyone else" if self.against is None else self.against
         return f"{self.of} minus {other}: accepted or with recourse {self.everyone}; among the refused {self.refused}"
@@ -102,6 +106,7 @@ def disparity(answer: Recourse, groups: Any, of: Hashable | None = None, against
     return Disparity(of, against, everyone, refused)
 
 
+@checked(TurnaboutError, precision=Share(hint="use a number from 0 to 1."))
 def threshold_at_precision(scores: Any, accepted: Any, precision: float = 0.65) -> float:
     """The threshold on scores (yes from it on) at which the share of truly accepted is nearest to a precision.
 
@@ -127,8 +132,6 @@ def threshold_at_precision(scores: Any, accepted: Any, precision: float = 0.65) 
         )
     if not np.isfinite(score).all() or not np.isin(truth, (0, 1)).all():
         raise TurnaboutError("scores or labels have gaps.", hint="give finite scores, and labels of True and False.")
-    if not (isinstance(precision, (int, float, np.integer, np.floating)) and 0 <= precision <= 1):
-        raise TurnaboutError(f"precision={precision!r} is no share.", hint="use a number from 0 to 1.")
     order = np.argsort(-score, kind="stable")
     ranked = score[order]
     reached = np.cumsum(truth[order].astype(int)) / np.arange(1, len(score) + 1)

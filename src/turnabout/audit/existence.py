@@ -13,11 +13,13 @@ import torch
 
 from turnabout.audit.choices import Choices
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import check_whole, limits, movable, regions
+from turnabout.audit.reach import limits, movable, regions
 from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
+from turnabout.markup import report_html
+from turnabout.parameters import Maybe, Whole, checked
 from turnabout.schema import as_frame
 from turnabout.solvers.boxes import never_accepted
 from turnabout.typing import Tensor
@@ -52,6 +54,8 @@ class Existence(Document):
     best: pd.DataFrame
     seconds: float
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         how = "exact" if self.exact else f"lower bounds: {int((~self.people['settled']).sum())} people are not settled"
         return f"recourse exists among the refused: {self.refused}; accepted or with recourse: {self.everyone}; {how}"
@@ -66,6 +70,7 @@ class Existence(Document):
         return Rate.among((answer.status.loc[mine] == Status.FOUND).to_numpy(dtype=bool))
 
 
+@checked(ProblemError, points=Maybe(Whole(2, hint="use 33, or None.")))
 def existence(
     problem: Problem, people: Any, points: int | None = None, *, best: bool = False, device: str = "cpu"
 ) -> Existence:
@@ -255,7 +260,6 @@ def _check(problem: Problem, points: int | None, device: str) -> None:
         )
     if points is None:
         return
-    check_whole("points", points, 2, "use 33, or None.")
     if points ** max(1, len(moving)) > MOST_ROWS:
         raise ProblemError(
             f"points={points} of {len(moving)} features are more than {MOST_ROWS:,} rows per person.",

@@ -16,13 +16,15 @@ import pandas as pd
 import torch
 
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import Wobble, check_whole, wobble
+from turnabout.audit.reach import Wobble, wobble
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
+from turnabout.markup import report_html
 from turnabout.models import Differentiable, Linear
+from turnabout.parameters import Finite, Share, Whole, checked
 from turnabout.schema import as_frame
-from turnabout.typing import Json, Tensor, is_number
+from turnabout.typing import Json, Tensor
 
 OVERSHOOT = 0.02  # share by which DeepFool goes beyond the boundary it sees
 HALVINGS = 50
@@ -74,10 +76,9 @@ def model_under_noise(
     return Rate.among(kept(problem, x, problem.margin(x) >= 0, shake, draws, seed))
 
 
+@checked(ProblemError, draws=Whole(1, hint="the paper draws once."), seed=Whole(0, hint="use 0."))
 def kept(problem: Problem, x: Tensor, decision: Tensor, shake: Wobble, draws: int, seed: int) -> np.ndarray:
     """(n,) whether, or in which share of several draws, the decision stays."""
-    check_whole("draws", draws, 1, "the paper draws once.")
-    check_whole("seed", seed, 0, "use 0.")
     rng = np.random.default_rng(seed)
     stays = torch.zeros(len(x), dtype=torch.float64)
     for _ in range(draws):
@@ -105,16 +106,17 @@ class Turns(Document):
     accepted: pd.Series
     settled: pd.Series
 
+    @checked(ProblemError, size=Finite(least=0, hint="use a number from 0 up, like 0.1."))
     def survives(self, size: float) -> Rate:
         """Share of people for whom no change up to this size was found: survival is at most that.
 
         The interval is one of survival itself: its lower end counts only people who are settled, and is 0 without them.
         """
-        if not is_number(size) or size < 0:
-            raise ProblemError(f"size={size!r} is no size of a change.", hint="use a number from 0 up, like 0.1.")
         none_found = (self.size > size).to_numpy(dtype=bool)
         known = Rate.among(none_found & self.settled.to_numpy(dtype=bool))
         return replace(Rate.among(none_found), low=known.low)
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         rates = "; ".join(f"up to {size:g}: {self.survives(size)}" for size in SIZES)
@@ -131,6 +133,7 @@ class Turns(Document):
         return {"size": sizes, "settled": [bool(v) for v in self.settled], "survives": survives}
 
 
+@checked(ProblemError, steps=Whole(1))
 def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, float] | None = None) -> Turns:
     r"""The nearest change that turns each decision, by steps to the boundary of the linearised model.
 
@@ -155,7 +158,6 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
             f"DeepFool needs a model with a gradient, and {model!r} has none.",
             hint="model_under_noise and natural work with any model.",
         )
-    check_whole("steps", steps, 1, "use 50.")
     shake = wobble(problem, sd)
     given = as_frame(people)
     x = problem.schema.encode(given)
@@ -214,11 +216,20 @@ class Natural(Document):
     worst: Rate
     size: float | None
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         moved = "" if self.size is None else f" (moves of {self.size:.3g} deviations)"
         return f"unchanged after a natural change{moved}: {self.typical}; after each of them: {self.worst}"
 
 
+@checked(
+    ProblemError,
+    share=Share(above=0, hint="use a small share of the way, like 0.25."),
+    neighbours=Whole(1),
+    rows=Whole(1),
+    seed=Whole(0),
+)
 def natural(
     problem: Problem,
     people: Any,
@@ -244,11 +255,6 @@ def natural(
     neighbours : how many, at most.
     rows, seed : a background of more rows is sampled.
     """
-    if not (is_number(share) and 0 < share <= 1):
-        raise ProblemError(f"share={share!r} is not in (0, 1].", hint="use a small share of the way, like 0.25.")
-    check_whole("neighbours", neighbours, 1, "use 10.")
-    check_whole("rows", rows, 1, "use 4096.")
-    check_whole("seed", seed, 0, "use 0.")
     near = problem.background_x if background is None else problem.schema.encode(background)
     shake = wobble(problem, background=near)
     assert near is not None

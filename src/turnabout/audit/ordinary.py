@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import check_whole
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
+from turnabout.markup import report_html
+from turnabout.parameters import Whole, checked
 from turnabout.schema import Schema, as_frame
 
 Kind = Literal["network", "forest", "linear"]
@@ -38,6 +39,8 @@ class TwoSample(Document):
         """Whether some interval lies above one half; of several classifiers one may by chance."""
         return any(rate.value is not None and rate.low > 0.5 for rate in self.accuracy.values())
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         if not self.tested_on:
             return "too few rows to tell anything apart"
@@ -45,6 +48,7 @@ class TwoSample(Document):
         return f"accuracy of telling recourse from ordinary rows (0.5 is guessing): {rates}"
 
 
+@checked(ProblemError, seed=Whole(0))
 def classifier_two_sample(
     original_rows: Any,
     recourse_rows: Any,
@@ -75,7 +79,6 @@ def classifier_two_sample(
         raise ProblemError(
             f"{unknown[0]!r} is no kind of classifier.", hint=f"use some of {', '.join(get_args(Kind))}."
         )
-    check_whole("seed", seed, 0, "use 0.")
     rng = np.random.default_rng(seed)
     tables = [_by_person(original_rows), _by_person(recourse_rows)]
     everyone = tables[0].index.union(tables[1].index)

@@ -14,6 +14,7 @@ from turnabout.core import Recourse, Status
 from turnabout.documents import Document
 from turnabout.errors import TurnaboutError
 from turnabout.intervals import clopper_pearson
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 
@@ -64,6 +65,8 @@ class Rate(Document):
             )
         return cls.of(float(shares.sum()), len(values), confidence)
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         if self.value is None:
             return "unknown (nobody to count)"
@@ -84,6 +87,8 @@ class RecourseRates(Document):
     refused: Rate
     everyone: Rate
     by_group: dict[Hashable, RecourseRates] = field(default_factory=dict)
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         lines = [f"recourse among the refused: {self.refused}", f"accepted or with recourse:  {self.everyone}"]

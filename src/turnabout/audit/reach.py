@@ -9,15 +9,10 @@ import torch
 
 from turnabout.core import Problem
 from turnabout.errors import ProblemError
+from turnabout.parameters import Instance, Maybe, Positive, checked
 from turnabout.rules.regions import BoundRegion
 from turnabout.schema import Binary, Scalar
-from turnabout.typing import Tensor, is_number, is_whole
-
-
-def check_whole(name: str, value: object, least: int, hint: str) -> None:
-    """Refuse what is not a whole number from `least` up."""
-    if not is_whole(value, least):
-        raise ProblemError(f"{name}={value!r} is not a whole number from {least} up.", hint=hint)
+from turnabout.typing import Tensor, is_number
 
 
 def regions(problem: Problem) -> tuple[BoundRegion, ...]:
@@ -68,6 +63,11 @@ class Wobble:
         return out
 
 
+@checked(
+    ProblemError,
+    sd=Maybe(Instance(Mapping, "a mapping of features", hint="write sd={'hours': 1.2}, in the features' units.")),
+    deviations=Positive(hint="use a number above 0, like 0.1."),
+)
 def wobble(
     problem: Problem, sd: Mapping[str, float] | None = None, deviations: float = 1.0, background: Tensor | None = None
 ) -> Wobble:
@@ -86,10 +86,6 @@ def wobble(
     if sd is not None:
         names, sizes = _named(problem, sd, able)
     else:
-        if not (is_number(deviations) and deviations > 0):
-            raise ProblemError(
-                f"deviations={deviations!r} is no size of noise.", hint="use a number above 0, like 0.1."
-            )
         names, sizes = _measured(problem, able, deviations, background)
     columns = torch.tensor([schema.slices[schema.index(name)].start for name in names], dtype=torch.long)
     indicator = schema.missing_column[columns]
@@ -97,8 +93,6 @@ def wobble(
 
 
 def _named(problem: Problem, sd: Mapping[str, float], able: list[int]) -> tuple[list[str], list[float]]:
-    if not isinstance(sd, Mapping):
-        raise ProblemError(f"sd={sd!r} names no features.", hint="write sd={'hours': 1.2}, in the features' units.")
     schema = problem.schema
     known = [schema.names[f] for f in able]
     sizes = []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from turnabout.audit.rates import Rate
 from turnabout.core import Problem, Recourse
 from turnabout.errors import ProblemError
+from turnabout.parameters import Finite, checked
 
 
+@checked(ProblemError, factor=Finite(above=1, hint="use a number above 1, such as 1.5."))
 def overdone(problem: Problem, answer: Recourse, factor: float = 1.5) -> Rate:
     """Share of people whose recourse is lost by going on in the same direction.
 
@@ -23,8 +23,6 @@ def overdone(problem: Problem, answer: Recourse, factor: float = 1.5) -> Rate:
     ----------
     factor : how far to go, above 1; 1.5 is half as far again.
     """
-    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not 1 < factor < math.inf:
-        raise ProblemError(f"factor={factor!r} does not go further.", hint="use a number above 1, such as 1.5.")
     first = answer.options[answer.options.index.get_level_values("option") == 0]
     people = answer.people.loc[first.index.get_level_values("person")]
     x, x_new = problem.schema.encode(people), problem.schema.encode(first)

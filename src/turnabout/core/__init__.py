@@ -27,3 +27,7 @@ __all__ = [
     "replay",
     "verify",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

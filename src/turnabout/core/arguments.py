@@ -14,7 +14,7 @@ import torch
 from turnabout.core.landing import Landing, Mirror, Probability
 from turnabout.core.progress import Bar
 from turnabout.costs import L1, Cost
-from turnabout.errors import MethodError, ProblemError, TurnaboutError
+from turnabout.errors import MethodError, ProblemError, TurnaboutError, also
 from turnabout.rules import Rule
 from turnabout.typing import Progress, is_number
 
@@ -30,7 +30,7 @@ def instance_of(value: Any, kind: type[Any], what: str, error: type[TurnaboutErr
         except TypeError:
             raise error(f"{what}={value.__name__} is a class that cannot be made without arguments.", hint) from None
     shown = repr(value) if len(repr(value)) <= 80 else f"a {type(value).__name__}"
-    raise error(f"{what}={shown} is not a {kind.__name__}.", hint)
+    raise also(error, TypeError)(f"{what}={shown} is not a {kind.__name__}.", hint)
 
 
 def as_rules(rules: Any) -> tuple[Rule, ...]:
@@ -77,7 +77,7 @@ def as_progress(progress: Any) -> Progress | None:
         called: Progress = progress
         return called
     hint = "write progress=True for a bar, or a function of (done, total)."
-    raise MethodError(f"progress={progress!r} cannot be called.", hint)
+    raise also(MethodError, TypeError)(f"progress={progress!r} cannot be called.", hint)
 
 
 def as_device(device: Any) -> str:

@@ -11,8 +11,10 @@ import pandas as pd
 
 from turnabout.core.validation import check_document
 from turnabout.documents import Document, Versioned, shown
-from turnabout.errors import TurnaboutError
-from turnabout.typing import Json, is_whole
+from turnabout.errors import TurnaboutError, also
+from turnabout.markup import block
+from turnabout.parameters import Whole, checked
+from turnabout.typing import Json
 
 Kind = Literal["contribution", "slope", "direction"]
 Space = Literal["input", "concept"]
@@ -113,6 +115,9 @@ class Attribution(Versioned):
         how = "exact" if self.exact else f"{self.asked} rows asked"
         return f"Attribution({len(self)} x {self.values.shape[1]} {self.kind}s of {self.score}; {how}; {self.made_by})"
 
+    def _repr_html_(self) -> str:
+        return block(repr(self), self.values)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Attribution) and self.to_dict() == other.to_dict()
 
@@ -134,7 +139,7 @@ class Attribution(Versioned):
     def of(self, person: Any) -> pd.DataFrame:
         """One person's features: value, and error where there is one; the largest in size first."""
         if person not in self.values.index:
-            raise TurnaboutError(
+            raise also(TurnaboutError, KeyError)(
                 f"there is no person {person!r} in this attribution.", hint="use a label of attribution.values.index."
             )
         table = pd.DataFrame({"value": self.values.loc[person]})
@@ -143,10 +148,9 @@ class Attribution(Versioned):
         order = np.argsort(-table["value"].abs().to_numpy(), kind="stable")
         return table.iloc[order].rename_axis("feature")
 
+    @checked(TurnaboutError, k=Whole(1))
     def top(self, k: int = 4) -> pd.DataFrame:
         """The k features of largest size for each person, first to last: index person, columns 1 to k."""
-        if not is_whole(k, 1):
-            raise TurnaboutError(f"k={k!r} is no number of features.", hint="ask for 1 or more.")
         order = np.argsort(-self.values.abs().to_numpy(), axis=1, kind="stable")[:, :k]
         names = np.asarray(self.names, dtype=object)[order]
         return pd.DataFrame(names, index=self.values.index, columns=range(1, names.shape[1] + 1))

@@ -26,8 +26,8 @@ import pandas as pd
 from turnabout.errors import MethodError
 from turnabout.models import Model
 from turnabout.models.derived import both
+from turnabout.parameters import Positive, Share, checked
 from turnabout.schema import as_frame
-from turnabout.typing import is_number
 
 HUGE = 1e9  # margin that everyone has
 LEVELS = 24  # different targets for which a method is fitted and run
@@ -165,16 +165,11 @@ def _chances(model: Model, margin: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+@checked(MethodError, probability=Share(above=0, below=1, hint="use 0.7, for example."))
 class Probability(Landing):
     """Everyone lands where P(good) is at least this."""
 
     probability: float = 0.7
-
-    def __post_init__(self) -> None:
-        if not (is_number(self.probability) and 0 < self.probability < 1):
-            raise MethodError(
-                f"probability={self.probability!r} is not strictly between 0 and 1.", hint="use 0.7, for example."
-            )
 
     def targets(self, before: np.ndarray) -> np.ndarray:
         return np.full(len(before), float(self.probability))
@@ -201,6 +196,12 @@ class Mirror(Landing):
 
 
 @dataclass(frozen=True)
+@checked(
+    MethodError,
+    gain=Positive(hint="give what a good loan earns."),
+    loss=Positive(hint="give what a default loses."),
+    compliance=Share(above=0, hint="use the share of people who really improve."),
+)
 class Profit(Landing):
     """Everyone lands where the lender expects no loss: rho * eta(x_new) + (1 - rho) * eta(x) >= loss / (gain + loss).
 
@@ -213,18 +214,6 @@ class Profit(Landing):
     gain: float = 1.0
     loss: float = 1.0
     compliance: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("gain", "loss"):
-            value = getattr(self, name)
-            if not (is_number(value) and value > 0):
-                raise MethodError(
-                    f"{name}={value!r} is not an amount above 0.", hint="give what a loan earns or loses."
-                )
-        if not (is_number(self.compliance) and 0 < self.compliance <= 1):
-            raise MethodError(
-                f"compliance={self.compliance!r} is not in (0, 1].", hint="use the share of people who really improve."
-            )
 
     def targets(self, before: np.ndarray) -> np.ndarray:
         rho = self.compliance

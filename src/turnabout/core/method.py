@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import warnings
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self, final
@@ -22,15 +21,23 @@ from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
 from turnabout.core.result import Proposal, Recourse, Status
 from turnabout.core.run import Run
-from turnabout.errors import MethodError, ModelError, TurnaboutError
-from turnabout.typing import Progress, Tensor, is_number, is_whole
+from turnabout.errors import MethodError, ModelError, also
+from turnabout.parameters import Declared, Maybe, Parameters, Positive, Whole, check_parameters, parameters_of
+from turnabout.typing import Progress, Tensor
 
 SEARCH = 0.65  # share of the time left that a search may take; the rest is for verifying what it found
 MOST_OPTIONS = 1_000_000
 PROBE = 64  # people asked twice, to catch a model whose answers change between calls
+ASKED = Declared(
+    MethodError,
+    options=Whole(1, most=MOST_OPTIONS, hint=f"ask for 1 or more, {MOST_OPTIONS:,} at most."),
+    seed=Whole(0, hint="use seed=0."),
+    time_limit=Maybe(Positive(hint="give seconds above 0, or None.")),
+    query_limit=Maybe(Whole(1, hint="give 1 or more rows, or None.")),
+)  # not by @checked: warnings count the frames between them and who called `find`
 
 
-class Method(ABC):
+class Method(Parameters, ABC):
     """Answers a problem of recourse.
 
     A subclass stores its parameters in `__init__` under their own names, may prepare in `_fit`, and proposes new
@@ -48,6 +55,7 @@ class Method(ABC):
     excused : checks of the contract that do not apply, with the reason.
     """
 
+    refuses = MethodError
     requires: ClassVar[type | None] = None
     needs_background: ClassVar[bool] = False
     needs_actions: ClassVar[bool] = False
@@ -67,16 +75,12 @@ class Method(ABC):
         """An instance with cheap parameters, for tests."""
         return cls()
 
-    def get_params(self) -> dict[str, Any]:
-        """The arguments of __init__, by name."""
-        return {name: getattr(self, name) for name in _signature(type(self))}
-
     def clone(self) -> Self:
         """An unfitted copy with the same parameters."""
         return type(self)(**copy.deepcopy(self.get_params()))
 
     def __repr__(self) -> str:
-        defaults = _signature(type(self))
+        defaults = parameters_of(type(self))
         shown = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default)]
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -86,9 +90,10 @@ class Method(ABC):
     def fit(self, problem: Problem, device: str = "cpu") -> Self:
         """Learn what the search needs of the problem; returns self."""
         if not isinstance(problem, Problem):
-            raise MethodError(
+            raise also(MethodError, TypeError)(
                 f"fit takes a Problem, not {type(problem).__name__}.", hint="Problem(schema, model, ...) makes one."
             )
+        check_parameters(self)
         name = type(self).__name__
         if self.requires is not None and not isinstance(problem.model, self.requires):
             raise MethodError(
@@ -107,7 +112,7 @@ class Method(ABC):
         self._fit(self.problem_)
         return self
 
-    def _fit(self, problem: Problem) -> None:  # noqa: B027 - most methods have nothing to prepare
+    def _fit(self, problem: Problem) -> None:
         """Prepare; learned things end in an underscore."""
 
     @abstractmethod
@@ -260,18 +265,7 @@ class Method(ABC):
             raise MethodError(
                 f"{type(self).__name__} has not seen a problem yet.", hint="call fit(problem) before find(people)."
             )
-        if isinstance(options, bool) or not isinstance(options, (int, np.integer)) or options < 1:
-            raise MethodError(f"options={options!r} is not a positive whole number.", hint="ask for 1 or more.")
-        if options > MOST_OPTIONS:
-            raise MethodError(f"options={options} are too many.", hint=f"ask for {MOST_OPTIONS:,} at most.")
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise MethodError(f"seed={seed!r} is not a whole number from 0 up.", hint="use seed=0.")
-        if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
-            raise MethodError(f"time_limit={time_limit!r} seconds is no time.", hint="give seconds above 0, or None.")
-        if query_limit is not None and not is_whole(query_limit, 1):
-            raise MethodError(
-                f"query_limit={query_limit!r} is not a positive whole number of rows.", hint="give 1 or more, or None."
-            )
+        ASKED.check(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit)
         return self.problem_
 
     def _probe(self, intake: Intake, run: Run) -> None:
@@ -294,15 +288,3 @@ class Method(ABC):
                 f"then {again[i]:.6g}.",
                 hint="fix its random state, switch off dropout (module.eval()), or average over draws before wrapping.",
             )
-
-
-def _signature(cls: type[Method]) -> dict[str, inspect.Parameter]:
-    """The parameters of a method's __init__; none if it has no __init__ of its own."""
-    init = next((base.__dict__["__init__"] for base in cls.__mro__ if "__init__" in base.__dict__), object.__init__)
-    if init is object.__init__:
-        return {}
-    parameters = dict(inspect.signature(init).parameters)
-    parameters.pop("self")
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()):
-        raise TurnaboutError(f"{cls.__name__}.__init__ takes *args or **kwargs.", hint="name every parameter.")
-    return parameters

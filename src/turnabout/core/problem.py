@@ -16,7 +16,7 @@ from turnabout.actions import Action, ActionSet, BoundActions
 from turnabout.core.arguments import as_cost, as_rules
 from turnabout.core.asking import Unanswered, ask_patiently
 from turnabout.costs import BoundCost, Cost
-from turnabout.errors import ProblemError
+from turnabout.errors import ProblemError, also
 from turnabout.models import Model
 from turnabout.models.favourable import check_labels, some_of_each
 from turnabout.rules import BoundRule, KnownLevels, Rule
@@ -55,9 +55,11 @@ class Problem:
         actions: ActionSet | None = None,
     ):
         if not isinstance(schema, Schema):
-            raise ProblemError(f"{type(schema).__name__} is not a Schema.", hint="Schema.infer(table) drafts one.")
+            raise also(ProblemError, TypeError)(
+                f"{type(schema).__name__} is not a Schema.", hint="Schema.infer(table) drafts one."
+            )
         if not isinstance(model, Model):
-            raise ProblemError(
+            raise also(ProblemError, TypeError)(
                 f"{type(model).__name__} is not a wrapped model.", hint="use turnabout.models.wrap(model, schema)."
             )
         if model.schema != schema:
@@ -98,7 +100,7 @@ class Problem:
         if isinstance(actions, Action) or (isinstance(actions, (list, tuple)) and actions):
             actions = ActionSet((actions,) if isinstance(actions, Action) else tuple(actions))
         if not isinstance(actions, ActionSet):
-            raise ProblemError(
+            raise also(ProblemError, TypeError)(
                 f"actions={actions!r} is not an ActionSet.",
                 hint="write actions=ActionSet([Action(...), ...]); ActionSet.draft(schema) drafts one.",
             )

@@ -18,7 +18,8 @@ from turnabout.core.refine import Criterion
 from turnabout.core.validation import check_document, load_schema
 from turnabout.documents import Versioned
 from turnabout.documents.frames import frame_from_json, frame_to_json
-from turnabout.errors import TurnaboutError
+from turnabout.errors import TurnaboutError, also
+from turnabout.markup import block
 from turnabout.schema import Schema
 from turnabout.schema.features import cells_of
 from turnabout.typing import Json, Tensor, is_whole
@@ -156,6 +157,10 @@ class Recourse(Versioned):
         options = f"{len(self.options)} options{waived}"
         return f"Recourse({len(self)} people: {counts or 'nobody'}; {options}; {self.made_by}{yes})"
 
+    def _repr_html_(self) -> str:
+        counts = {name: n for name, n in self.counts().items() if n}
+        return block(repr(self), pd.DataFrame(counts, index=["people"]), self.changes().set_index(["person", "option"]))
+
     @property
     def features(self) -> list[str]:
         """The columns a plan may speak of."""
@@ -202,7 +207,9 @@ class Recourse(Versioned):
         except TypeError:  # a list, say
             known = False
         if not known:
-            raise TurnaboutError(f"there is no person {person!r} in this answer.", hint="use a label of people.index.")
+            raise also(TurnaboutError, KeyError)(
+                f"there is no person {person!r} in this answer.", hint="use a label of people.index."
+            )
         place = self.people.index.get_loc(person)
         columns: dict[str, Any] = {"now": self.people[self.features].iloc[place]}
         mine = self.options.index.get_level_values("person") == person
@@ -224,7 +231,7 @@ class Recourse(Versioned):
         """The steps of one plan, in order; index: step from 1."""
         mine = [key[0] == person and key[1] == option for key in self.steps.index]
         if not any(mine):
-            raise TurnaboutError(
+            raise also(TurnaboutError, KeyError)(
                 f"person {person!r} has no plan as option {option!r} in this answer.",
                 hint="answer.plans lists the plans there are; only methods that work with actions make some.",
             )

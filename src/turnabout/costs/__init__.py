@@ -5,8 +5,6 @@
 L1(difficulty={'age': 5.0}) + 0.1 * L0()
 """
 
-from __future__ import annotations
-
 from turnabout.costs.base import BoundCost, Cost, Scaled, Sum, Term, from_dict
 from turnabout.costs.norms import L0, L1, L2, MAD, Weighted
 from turnabout.costs.percentile import PercentileShift
@@ -25,3 +23,7 @@ __all__ = [
     "Term",
     "from_dict",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

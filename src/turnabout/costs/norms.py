@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 
 from turnabout.costs.base import CHANGED, Cost, Ground, Term, _Leaf, check_weights, like
-from turnabout.documents import shown
 from turnabout.errors import ProblemError
+from turnabout.parameters import Flag, checked
 from turnabout.schema import Category
 from turnabout.typing import Tensor
 
@@ -51,6 +50,7 @@ class L0(_Leaf):
 
 
 @dataclass(frozen=True, repr=False)
+@checked(ProblemError, squared=Flag())
 class L2(_Leaf):
     """Euclidean length of the vector of changes.
 
@@ -69,8 +69,6 @@ class L2(_Leaf):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.squared, (bool, np.bool_)):
-            raise ProblemError(f"L2 has squared={shown(self.squared)}.", hint="use True or False.")
         object.__setattr__(self, "squared", bool(self.squared))
 
     def _term(self, ground: Ground, weights: Tensor) -> Term:

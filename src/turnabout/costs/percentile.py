@@ -8,13 +8,14 @@ from typing import Literal
 import torch
 
 from turnabout.costs.base import Ground, Term, _Leaf, like
-from turnabout.documents import shown
 from turnabout.errors import ProblemError
+from turnabout.parameters import Choice, checked
 from turnabout.schema import Binary, Category
 from turnabout.typing import Tensor
 
 
 @dataclass(frozen=True, repr=False)
+@checked(ProblemError, reduce=Choice("sum", "max"))
 class PercentileShift(_Leaf):
     """How far a change moves a person among the background's people.
 
@@ -36,11 +37,6 @@ class PercentileShift(_Leaf):
     """
 
     reduce: Literal["sum", "max"] = "sum"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.reduce, str) or self.reduce not in ("sum", "max"):
-            raise ProblemError(f"PercentileShift has reduce={shown(self.reduce)}.", hint="use 'sum' or 'max'.")
 
     def _term(self, ground: Ground, weights: Tensor) -> Term:
         return _Shift(ground, weights, ground.background(repr(self)), self.reduce)

@@ -9,3 +9,7 @@ from turnabout.datasets.catalog import describe, load, names
 from turnabout.datasets.dataset import Dataset
 
 __all__ = ["Dataset", "describe", "load", "names"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import DataError
+from turnabout.parameters import Share, Whole, checked
 from turnabout.schema import Schema
 
 
@@ -44,10 +45,9 @@ class Dataset:
         """The protected columns."""
         return self.people[list(self.protected)]
 
+    @checked(DataError, test=Share(above=0, below=1), seed=Whole(0))
     def split(self, test: float = 0.25, seed: int = 0) -> tuple[Dataset, Dataset]:
         """(train, test): disjoint, the accepted share kept in both, rows in their old order under their old index."""
-        if not 0 < test < 1:
-            raise DataError(f"test={test!r} is not a share of the people.", hint="give a number between 0 and 1.")
         generator = np.random.default_rng(seed)
         held_out = np.zeros(len(self), dtype=bool)
         accepted = self.accepted.to_numpy(dtype=bool)

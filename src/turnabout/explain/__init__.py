@@ -81,3 +81,7 @@ __all__ = [
     "stability",
     "top_segments",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

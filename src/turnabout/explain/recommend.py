@@ -7,6 +7,8 @@ from typing import Literal, get_args
 
 from turnabout.documents import Document
 from turnabout.errors import ExplainError
+from turnabout.markup import report_html
+from turnabout.parameters import Choice, checked
 
 Goal = Literal["debug", "rank", "recourse", "audit"]
 Room = Literal["explain", "methods"]
@@ -41,6 +43,8 @@ class Recommendation(Document):
     def names(self) -> tuple[str, ...]:
         """The names of the methods."""
         return tuple(advice.name for advice in self.methods)
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         lines = [f"for the goal '{self.goal}':"]
@@ -135,6 +139,7 @@ ADVICE = {
 }
 
 
+@checked(ExplainError, goal=Choice(*get_args(Goal)))
 def recommend(goal: Goal, method: str | None = None) -> Recommendation:
     """What to use for a declared goal, and what not to present as an answer to it.
 
@@ -148,8 +153,6 @@ def recommend(goal: Goal, method: str | None = None) -> Recommendation:
         "audit" (can these explanations be trusted).
     method : one you intend to use, by its name; refused with an error where it cannot serve the goal.
     """
-    if not isinstance(goal, str) or goal not in get_args(Goal):
-        raise ExplainError(f"goal={goal!r} is not known.", hint=f"use one of {', '.join(get_args(Goal))}.")
     answer = ADVICE[goal]
     if method is None:
         return answer

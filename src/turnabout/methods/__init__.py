@@ -1,6 +1,6 @@
 """One paper, one file. ALL is the list that tests, command line, service, benchmark and docs read."""
 
-from turnabout.core import Method
+from turnabout.core import Method as _Method
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.causal import CausalRecourse, success_probability
 from turnabout.methods.choice import choose, find
@@ -13,7 +13,7 @@ from turnabout.methods.nearest_row import NearestRow
 from turnabout.methods.one_step import OneStep
 from turnabout.methods.wachter import Wachter
 
-ALL: tuple[type[Method], ...] = (
+ALL: tuple[type[_Method], ...] = (
     ExactLinear,
     LocalSearch,
     Wachter,
@@ -42,3 +42,7 @@ __all__ = [
     "find",
     "success_probability",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, get_args
 
 import torch
 
@@ -23,6 +23,7 @@ from turnabout.methods.sequences.search import Score, Search
 from turnabout.methods.sequences.solve import STARTS, Effort, Solver
 from turnabout.methods.sequences.words import Word, Words, as_tensor
 from turnabout.models import Differentiable
+from turnabout.parameters import Choice, Finite, Flag, Instance, Maybe, Share, Whole, checked
 from turnabout.typing import Tensor
 
 if TYPE_CHECKING:
@@ -36,6 +37,23 @@ MOST_WORDS = 20_000  # sequences over which a lower bound is proved
 SPARE = 6  # plans made printable for each person, beyond the options asked for
 
 
+@checked(
+    MethodError,
+    max_steps=Whole(1, hint="use 1 or more; the paper uses 4."),
+    score=Choice(*get_args(Score)),
+    iterations=Maybe(Whole(1, hint="leave it out for a full search.")),
+    effort=Maybe(Instance(Effort, hint="leave it out, or write Effort(draws=64).")),
+    relaxation=Choice(*get_args(Relaxation)),
+    passes=Whole(0),
+    merge=Flag(),
+    beam=Whole(1),
+    robust=Maybe(Share(above=0, below=1, hint="0.03 is three percent of a parameter.")),
+    robust_share=Share(above=0, hint="the paper uses 0.8."),
+    robust_limit=Finite(least=1, hint="give a factor from 1 up."),
+    certify=Flag(),
+    gap=Finite(least=0),
+    engine=Choice("auto", "branch", "milp"),
+)
 class ActionSequences(Method):
     r"""The cheapest sequence of a person's actions that the model accepts.
 
@@ -125,25 +143,11 @@ class ActionSequences(Method):
         return cls(max_steps=2, passes=1, beam=16, effort=Effort(draws=8, restarts=2, rounds=6))
 
     def _fit(self, problem: Problem) -> None:
-        if isinstance(self.max_steps, bool) or not isinstance(self.max_steps, int) or self.max_steps < 1:
-            raise MethodError(f"max_steps={self.max_steps!r} allows no plan.", hint="use 1 or more; the paper uses 4.")
-        if self.score not in ("breadth", "objective", "gradient"):
-            raise MethodError(f"score={self.score!r} is not known.", hint="use breadth, objective or gradient.")
         if self.score == "gradient" and not isinstance(problem.model, Differentiable):
             raise MethodError(
                 f"the gradient score needs a model that is Differentiable, and {problem.model!r} is not.",
                 hint="use score='breadth' or 'objective'.",
             )
-        if self.relaxation not in ("projection", "exponential"):
-            raise MethodError(f"relaxation={self.relaxation!r} is not known.", hint="use projection or exponential.")
-        if self.beam < 1 or (self.iterations is not None and self.iterations < 1):
-            raise MethodError("beam and iterations must be at least 1.", hint="leave them out for a full search.")
-        if self.robust is not None and not 0 < self.robust < 1:
-            raise MethodError(f"robust={self.robust!r} is not a share of a parameter.", hint="0.03 is three percent.")
-        if not 0 < self.robust_share <= 1:
-            raise MethodError(f"robust_share={self.robust_share!r} is not a probability.", hint="the paper uses 0.8.")
-        if not self.robust_limit >= 1:
-            raise MethodError(f"robust_limit={self.robust_limit!r} allows no plan.", hint="give a factor from 1 up.")
         assert problem.actions is not None
         if self.certify:
             import turnabout.methods.sequences.certificate  # noqa: F401 - takes a while: not within a time limit

@@ -16,9 +16,10 @@ from turnabout.costs import BoundCost, Term
 from turnabout.errors import MethodError
 from turnabout.methods.causal_chance import Chance, Judged, success_probability
 from turnabout.methods.gradient import GradientMethod, Space
+from turnabout.parameters import Finite, Positive, Share, Whole, checked
 from turnabout.rules import StructuralEquations
 from turnabout.rules.equations_bound import BoundEquations
-from turnabout.typing import Tensor, is_number, is_whole
+from turnabout.typing import Tensor
 
 __all__ = ["CausalRecourse", "success_probability"]
 
@@ -54,6 +55,18 @@ class Acts(Space):
         return self.problem.snap(self.x, row) if self.problem.rules else row
 
 
+@checked(
+    MethodError,
+    lam=Finite(least=0),
+    kappa=Finite(least=0),
+    lr=Positive(),
+    steps=Whole(1),
+    rounds=Whole(1),
+    patience=Whole(1),
+    draws=Whole(0, hint="use 200, or 0 for known equations."),
+    chance=Share(above=0),
+    seed=Whole(0),
+)
 class CausalRecourse(GradientMethod[Acts]):
     r"""The cheapest acts that lead to a yes once all their consequences have come about.
 
@@ -131,20 +144,6 @@ class CausalRecourse(GradientMethod[Acts]):
     # -- fit --------------------------------------------------------------------------------------------------
 
     def _fit(self, problem: Problem) -> None:
-        for name, least in (("steps", 1), ("rounds", 1), ("patience", 1), ("seed", 0), ("draws", 0)):
-            value = getattr(self, name)
-            if not is_whole(value, least):
-                hint = (
-                    "use 200, or 0 for known equations." if name == "draws" else f"use a whole number from {least} up."
-                )
-                raise MethodError(f"CausalRecourse has {name}={value!r}.", hint=hint)
-        for name in ("lam", "kappa", "lr"):
-            value = getattr(self, name)
-            if not (is_number(value) and value >= 0) or (name == "lr" and value == 0):
-                hint = "use a finite number that is not negative, above 0 for lr."
-                raise MethodError(f"CausalRecourse has {name}={value!r}.", hint=hint)
-        if not (isinstance(self.chance, (int, float)) and 0 < self.chance <= 1):
-            raise MethodError(f"CausalRecourse has chance={self.chance!r}.", hint="use a share such as 0.95.")
         found = [rule for rule in problem.rules if isinstance(rule, BoundEquations)]
         if len(found) > 1:
             raise MethodError("the problem has two sets of structural equations.", hint="join them into one rule.")

@@ -10,6 +10,7 @@ import torch
 
 from turnabout.core import Problem
 from turnabout.errors import MethodError
+from turnabout.parameters import Whole, checked
 from turnabout.rules import BoundRule, StructuralEquations
 from turnabout.rules.equations_bound import BoundEquations
 from turnabout.typing import Tensor
@@ -71,6 +72,7 @@ def share_accepted(
     return share
 
 
+@checked(MethodError, draws=Whole(1), seed=Whole(0))
 def success_probability(
     problem: Problem, people: pd.DataFrame, rows: pd.DataFrame, draws: int = 200, seed: int = 0
 ) -> pd.DataFrame:
@@ -92,8 +94,6 @@ def success_probability(
         raise MethodError(
             f"the problem has {len(found)} sets of structural equations.", hint="pass rules=[StructuralEquations(...)]."
         )
-    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
-        raise MethodError(f"draws={draws!r} is not a positive whole number.", hint="use draws=200.")
     if people.index.has_duplicates:
         twice = people.index[people.index.duplicated()].tolist()[0]
         raise MethodError(f"two people share the index label {twice!r}.", hint="give each person a label of their own.")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 
 from turnabout.core import Problem, Proposal, Run
@@ -13,6 +11,7 @@ from turnabout.core.refine import Standard, refine
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.gradient import Assessed, Fading, GradientMethod, Space
+from turnabout.parameters import Finite, Positive, Whole, checked
 from turnabout.typing import Tensor
 
 DESCENT = 0.75  # share of the time left for a round; the rest is for walking back
@@ -41,6 +40,18 @@ class Sets(Space):
         return self.problem.relax(self.x.flatten(0, 1), z.flatten(0, 1)).reshape(z.shape)
 
 
+@checked(
+    MethodError,
+    lam1=Finite(least=0),
+    lam2=Finite(least=0),
+    kappa=Finite(least=0),
+    lr=Positive(),
+    steps=Whole(1),
+    rounds=Whole(1),
+    spread=Finite(least=0),
+    patience=Whole(1),
+    least=Whole(1),
+)
 class Dice(GradientMethod[Sets]):
     r"""A set of k different accepted points, found together.
 
@@ -115,16 +126,6 @@ class Dice(GradientMethod[Sets]):
     @classmethod
     def small(cls) -> Self:
         return cls(steps=40, rounds=2)
-
-    def _fit(self, problem: Problem) -> None:
-        for name in ("steps", "rounds", "patience", "least"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise MethodError(f"Dice has {name}={value!r}.", hint="use a whole number from 1 up.")
-        for name in ("lam1", "lam2", "kappa", "lr", "spread"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and 0 <= value < math.inf) or (name == "lr" and value == 0):
-                raise MethodError(f"Dice has {name}={value!r}.", hint="use a finite number that is not negative.")
 
     # -- search -----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,6 +11,7 @@ import torch
 from turnabout.core import Method, Problem, Proposal
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
+from turnabout.parameters import Positive, Whole, checked
 from turnabout.schema import Category, Feature, Scalar, Schema
 from turnabout.typing import Tensor
 
@@ -19,6 +19,7 @@ CELLS = 1 << 21  # numbers in one block of samples; fits a processor's cache bet
 SPARE = 4  # samples proposed beyond the options asked for
 
 
+@checked(MethodError, samples=Whole(1), radius=Positive(), halvings=Whole(0))
 class GrowingSpheres(Method):
     r"""The cheapest accepted one of random points, in shells that grow until one is met.
 
@@ -61,14 +62,6 @@ class GrowingSpheres(Method):
     @classmethod
     def small(cls) -> Self:
         return cls(samples=100)
-
-    def _fit(self, problem: Problem) -> None:
-        for name, least in (("samples", 1), ("halvings", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise MethodError(f"GrowingSpheres has {name}={value!r}.", hint=f"use a whole number from {least} up.")
-        if not (isinstance(self.radius, (int, float)) and 0 < self.radius < math.inf):
-            raise MethodError(f"GrowingSpheres has radius={self.radius!r}.", hint="use a positive number such as 1.0.")
 
     def _search(self, x: Tensor) -> Proposal:
         found = Found.none(x, self.run.options + SPARE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from turnabout.methods.one_step import region_of
 from turnabout.methods.program import Program, fits, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Differentiable, Terms
+from turnabout.parameters import Positive, Whole, checked
 from turnabout.typing import Tensor
 
 CELLS = 1 << 21  # numbers in one block of sampled rows
@@ -23,6 +23,7 @@ TOLERANCE = 1e-5  # of a plan's cost under the surrogate, for costs that are not
 DUPLICATE = 1e-10  # share of the largest variance below which columns of the samples count as one
 
 
+@checked(MethodError, samples=Whole(0), width=Positive(), rounds=Whole(1), seconds=Positive())
 class LinearApproximation(Method):
     r"""The cheapest plan by an integer program, with the model replaced by its straight line at the person.
 
@@ -75,17 +76,6 @@ class LinearApproximation(Method):
         return cls(seconds=1.0)
 
     def _fit(self, problem: Problem) -> None:
-        for name, least in (("samples", 0), ("rounds", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise MethodError(
-                    f"LinearApproximation has {name}={value!r}.", hint=f"use a whole number from {least} up."
-                )
-        for name in ("width", "seconds"):
-            if not (isinstance(getattr(self, name), (int, float)) and 0 < getattr(self, name) < math.inf):
-                raise MethodError(
-                    f"LinearApproximation has {name}={getattr(self, name)!r}.", hint="use a positive number."
-                )
         for rule in problem.rules:
             if not fits(rule, problem.schema.d):
                 raise MethodError(

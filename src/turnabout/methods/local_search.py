@@ -7,10 +7,12 @@ from typing import Self
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.errors import MethodError
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.candidates import LegalRows, accepted_rows, nearest, scattered
 from turnabout.methods.incumbent import SAME, Incumbent
 from turnabout.methods.single_changes import Moves, Reach
+from turnabout.parameters import Whole, checked
 from turnabout.typing import Tensor
 
 BLOCK = 1 << 15  # rows between two looks at the clock
@@ -18,6 +20,7 @@ COUNTED = 1 << 18  # rows of a complete count held at a time
 FAR = 1e12  # stands for an infinite margin
 
 
+@checked(MethodError, rounds=Whole(0), plans=Whole(1), kicks=Whole(0), samples=Whole(0), exhaustive=Whole(0))
 class LocalSearch(Method):
     r"""The cheapest accepted row that can be found by asking alone; for any model.
 

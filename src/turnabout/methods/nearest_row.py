@@ -12,6 +12,7 @@ from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.models import Model
+from turnabout.parameters import Choice, Finite, Flag, Maybe, Whole, checked
 from turnabout.schema import Category, Feature, Schema
 from turnabout.typing import Tensor
 
@@ -28,6 +29,15 @@ NEAREST = 0.7  # share of the time left for the nearest rows; the rest is for mi
 SAME = 1e-6  # encoded difference, in single precision, below which two cells are the same
 
 
+@checked(
+    MethodError,
+    pool=Choice(*POOLS),
+    confidence=Finite(least=0.5, below=1),
+    adapt=Flag(),
+    sparsity=Flag(),
+    neighbours=Whole(1),
+    rows=Maybe(Whole(1)),
+)
 class NearestRow(Method):
     r"""Do as the nearest accepted person did.
 
@@ -102,7 +112,11 @@ class NearestRow(Method):
     # -- fit --------------------------------------------------------------------------------------------------
 
     def _fit(self, problem: Problem) -> None:
-        self._check_parameters(problem)
+        if self.pool != "model" and problem.labels is None:
+            raise MethodError(
+                f"NearestRow(pool={self.pool!r}) needs to know who was accepted.",
+                hint="pass labels=... to Problem beside background=..., or use pool='model'.",
+            )
         chosen = problem.background_x[self._pool(problem)]  # type: ignore[index]
         if self.adapt:  # rows that differ only in what nobody may change are one
             chosen = _first_of_each(_legal(problem.schema, chosen), problem.schema)
@@ -116,22 +130,6 @@ class NearestRow(Method):
         if linear is None or fixed is None:
             linear, fixed = torch.ones(len(problem.schema)), torch.zeros(len(problem.schema))
         self.screen_ = Screen(problem.schema, chosen, linear, fixed, self.adapt)
-
-    def _check_parameters(self, problem: Problem) -> None:
-        if self.pool not in POOLS:
-            raise MethodError(f"NearestRow has pool={self.pool!r}.", hint=f"use one of {', '.join(POOLS)}.")
-        if self.pool != "model" and problem.labels is None:
-            raise MethodError(
-                f"NearestRow(pool={self.pool!r}) needs to know who was accepted.",
-                hint="pass labels=... to Problem beside background=..., or use pool='model'.",
-            )
-        if not 0.5 <= self.confidence < 1:
-            raise MethodError(
-                f"NearestRow has confidence={self.confidence!r}.", hint="use a number from 0.5 up to, but not, 1."
-            )
-        for name, value in (("neighbours", self.neighbours), ("rows", 1 if self.rows is None else self.rows)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise MethodError(f"NearestRow has {name}={value!r}.", hint="use a whole number from 1 up.")
 
     def _pool(self, problem: Problem) -> Tensor:
         """(rows,) True for rows of (2)."""

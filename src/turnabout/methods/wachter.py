@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Self
 
+from turnabout.errors import MethodError
 from turnabout.methods.gradient import GradientMethod, Space
+from turnabout.parameters import Finite, Positive, Whole, checked
 from turnabout.typing import Tensor
 
 
+@checked(
+    MethodError,
+    lam=Finite(least=0),
+    kappa=Finite(least=0),
+    lr=Positive(),
+    steps=Whole(1),
+    rounds=Whole(1),
+    patience=Whole(1),
+)
 class Wachter(GradientMethod[Space]):
     r"""Nearest accepted point by gradient descent, everyone at once.
 

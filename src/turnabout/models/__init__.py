@@ -5,3 +5,7 @@ from turnabout.models.functions import Remote
 from turnabout.models.wrapping import wrap
 
 __all__ = ["Additive", "Differentiable", "Jumps", "Linear", "Model", "ReluNet", "Remote", "Terms", "Trees", "wrap"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -25,8 +25,8 @@ from turnabout.models.column_types import (
 )
 from turnabout.models.decision import InRange, settle
 from turnabout.models.probe import random_rows
+from turnabout.parameters import Finite, Maybe, Whole, checked
 from turnabout.schema import Schema, mold
-from turnabout.typing import is_number, is_whole
 
 _SLACK = 1e-9  # rounding by which a probability may leave [0, 1]
 
@@ -184,6 +184,14 @@ def _dtypes(schema: Schema, background: pd.DataFrame | None) -> dict[str, pd.Cat
 
 
 @dataclass(frozen=True)
+@checked(
+    ModelError,
+    retries=Whole(0),
+    wait=Finite(least=0),
+    factor=Finite(least=1),
+    longest=Finite(least=0),
+    rows=Maybe(Whole(1, hint="give 1 or more rows, or None for any number.")),
+)
 class Remote:
     """A function from a table to P(yes) that is asked again when it fails, after a while that doubles each time.
 
@@ -212,14 +220,6 @@ class Remote:
     def __post_init__(self) -> None:
         if not callable(self.function) or isinstance(self.function, type):
             raise ModelError(f"{self.function!r} cannot be called.", hint="pass a function from a table to P(yes).")
-        for name, least in (("retries", 0), ("rows", 1)):
-            value = getattr(self, name)
-            if not (is_whole(value, least) or (name == "rows" and value is None)):
-                raise ModelError(f"Remote has {name}={value!r}.", hint=f"{name} is a whole number of {least} or more.")
-        for name, lowest in (("wait", 0.0), ("factor", 1.0), ("longest", 0.0)):
-            value = getattr(self, name)
-            if not (is_number(value) and value >= lowest):
-                raise ModelError(f"Remote has {name}={value!r}.", hint=f"{name} is a number of at least {lowest:g}.")
 
     @property
     def __name__(self) -> str:

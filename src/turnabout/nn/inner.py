@@ -12,6 +12,7 @@ import torch
 
 from turnabout.errors import MethodError
 from turnabout.models import Differentiable
+from turnabout.parameters import Positive, Whole, checked
 from turnabout.rules.regions import Around
 from turnabout.typing import Tensor
 
@@ -38,6 +39,7 @@ class LinearStep:
 
 
 @dataclass(frozen=True)
+@checked(MethodError, steps=Whole(0), rate=Positive())
 class ProjectedSteps:
     """The linear step, then projected gradient steps from it and from no change; the best point met, none included.
 
@@ -49,10 +51,6 @@ class ProjectedSteps:
 
     steps: int = 3
     rate: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.steps < 0 or not self.rate > 0:
-            raise MethodError(f"{self!r} makes no steps.", hint="use steps >= 0 and rate > 0.")
 
     def __call__(self, model: Differentiable, around: Around) -> Tensor:
         width = around.hi - around.lo
@@ -90,6 +88,7 @@ class Corners:
 
 
 @dataclass(frozen=True)
+@checked(MethodError, points=Whole(2))
 class FineGrid:
     """The best point of a product grid over at most three moving columns; no change is one of its points.
 
@@ -99,10 +98,6 @@ class FineGrid:
     """
 
     points: int = 33
-
-    def __post_init__(self) -> None:
-        if self.points < 2:
-            raise MethodError(f"{self!r} has no grid.", hint="use 2 points or more.")
 
     def __call__(self, model: Differentiable, around: Around) -> Tensor:
         moving = (around.hi > around.lo).flatten(0, -2).any(0).nonzero().squeeze(1)

@@ -37,3 +37,7 @@ __all__ = [
     "write_highlight",
     "write_plan",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,8 +10,8 @@ import numpy as np
 
 from turnabout.core import Attribution
 from turnabout.errors import TurnaboutError
+from turnabout.parameters import Instance, Whole, checked
 from turnabout.render.plan import AWAY, EDGE, TOWARDS, YES, name_sides, need_matplotlib, number, signed
-from turnabout.typing import is_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,12 +43,9 @@ class Bars:
         return self.names[0], self.values[0]
 
 
+@checked(TurnaboutError, attribution=Instance(Attribution, hint="use explainer.explain(...)."), most=Whole(1))
 def read_bars(attribution: Attribution, person: Any, most: int) -> Bars:
     """Collect what there is to tell of one person; refuses what cannot be."""
-    if not isinstance(attribution, Attribution):
-        raise TurnaboutError(f"{type(attribution).__name__} is not an Attribution.", hint="use explainer.explain(...).")
-    if not is_whole(most, 1):
-        raise TurnaboutError(f"most={most!r} is not a whole number from 1 up.", hint="use 10.")
     table = attribution.of(person)
     values = table["value"].to_numpy(dtype=np.float64)
     if not len(values) or not np.isfinite(values).all():

@@ -7,13 +7,15 @@ import torch
 
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import TurnaboutError
+from turnabout.parameters import Whole, checked
 from turnabout.schema import Schema
 from turnabout.schema.features import Feature, Scalar
-from turnabout.typing import Json, Tensor, is_whole
+from turnabout.typing import Json, Tensor
 
 GRID = 61  # points along each side of the accepted area
 
 
+@checked(TurnaboutError, most=Whole(1), seed=Whole(0))
 def landing_plane(problem: Problem, answer: Recourse, most: int = 300, seed: int = 0) -> Json:
     r"""Where people stand and where their first options lead, as plain values for `draw_landings`.
 
@@ -28,8 +30,6 @@ def landing_plane(problem: Problem, answer: Recourse, most: int = 300, seed: int
     most : people shown, of those who move and of those who are accepted each; others are left out by a draw.
     seed : of the draw.
     """
-    if not is_whole(most, 1) or not is_whole(seed, 0):
-        raise TurnaboutError(f"most={most!r} and seed={seed!r} are no whole numbers.", hint="use most=300, seed=0.")
     schema = problem.schema
     first = answer.options[answer.options.index.get_level_values("option") == 0].droplevel("option")
     x, x_new = schema.encode(answer.people), schema.encode(first)

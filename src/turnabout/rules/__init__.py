@@ -11,8 +11,6 @@
 A rule over a missing cell cannot be checked: a plan may not touch it, unless the rule is `waivable()`.
 """
 
-from __future__ import annotations
-
 from turnabout.rules.at_most import AtMost, BoundAtMost
 from turnabout.rules.base import BoundRule, LinearForm, Rule, Waivable, from_dict, to_dict
 from turnabout.rules.conditions import BoundCondition, Changes, Condition, Falls, Is, Rises
@@ -54,3 +52,7 @@ __all__ = [
     "from_dict",
     "to_dict",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,7 +4,8 @@ from turnabout.schema.features import Feature, Number, Scalar
 from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.put import mold
-from turnabout.schema.schema import Reading, Schema
+from turnabout.schema.reading import Reading
+from turnabout.schema.schema import Schema
 from turnabout.schema.spreadsheet import bare_text, spreadsheet_csv
 from turnabout.schema.table import as_frame
 from turnabout.schema.table_file import TableFile, read_table, read_tables
@@ -27,3 +28,7 @@ __all__ = [
     "read_tables",
     "spreadsheet_csv",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,54 +16,19 @@ import pandas as pd
 import torch
 
 from turnabout.documents import Saved, reads, shown
-from turnabout.errors import SchemaError
+from turnabout.errors import SchemaError, also
+from turnabout.markup import block
 from turnabout.schema.features import Feature, Number
 from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.projection import Projection
 from turnabout.schema.put import put, retype
+from turnabout.schema.reading import Reading
 from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
 KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough)}
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A table as a schema reads it."""
-
-    schema: Schema
-    table: pd.DataFrame  # the schema's columns, as given
-    x: Tensor  # (n, d), zeros for a cell that could not be read
-    unreadable: np.ndarray  # (n, F) True for a cell that is no value of its feature
-
-    @cached_property
-    def odd(self) -> np.ndarray:
-        """(n, F) True where a fixed cell says more than x does: it could not be read, or its feature reads nothing."""
-        fixed = np.array([f.moves == "fixed" for f in self.schema.features])
-        passed = np.array([isinstance(f, Passthrough) for f in self.schema.features])
-        return self.unreadable & fixed | passed
-
-    @cached_property
-    def lost(self) -> np.ndarray:
-        """(n,) True for rows with an unreadable cell that a plan may change: nothing can be said of them."""
-        movable = np.array([f.moves != "fixed" for f in self.schema.features])
-        return (self.unreadable & movable).any(1)
-
-    def readable(self, table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-        """Some rows of the table that was read; columns without the unreadable cells of others get back their type."""
-        if len(rows) == len(table):
-            return table
-        spoilt = [f.name for f, bad in zip(self.schema.features, self.unreadable.T, strict=True) if bad.any()]
-        kept = table.iloc[rows]
-        return kept.assign(**{name: kept[name].infer_objects() for name in spoilt})
-
-    def complaint(self, row: int) -> SchemaError:
-        """What is wrong with the first unreadable cell of a row; those that a plan may change come first."""
-        bad = np.flatnonzero(self.unreadable[row])
-        feature = self.schema.features[min(bad, key=lambda f: self.schema.features[f].moves == "fixed")]
-        return feature.complaint(self.table[feature.name], row)
 
 
 @dataclass(frozen=True)
@@ -116,7 +81,9 @@ class Schema(Saved):
         for feature in self.features:
             if feature.name == name:
                 return feature
-        raise SchemaError(f"the schema has no feature '{name}'.", hint=f"its features are {', '.join(self.names)}.")
+        raise also(SchemaError, KeyError)(
+            f"the schema has no feature '{name}'.", hint=f"its features are {', '.join(self.names)}."
+        )
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.features, self.notes, self.derived  # leave the cached tensors behind
@@ -369,6 +336,9 @@ class Schema(Saved):
             units=_by_name("units", units),
             labels=_by_name("labels", labels),
         )
+
+    def _repr_html_(self) -> str:
+        return block(f"Schema of {len(self)} features", self.summary())
 
     def summary(self) -> pd.DataFrame:
         """One line per feature, for a person to review."""

@@ -8,12 +8,16 @@ attribution_maps : attributions as advice, and the theorem that says what they c
 lime_limits, stein, axioms : what LIME tends to, Stein's identity, and the axioms of attributions, as tests.
 """
 
-import importlib
-
-ROOMS = ("attribution_maps", "axioms", "domains", "gaussian", "lime_limits", "sentences", "stein", "strategic")
+__all__ = ["attribution_maps", "axioms", "domains", "gaussian", "lime_limits", "sentences", "stein", "strategic"]
 
 
 def __getattr__(name: str) -> object:
-    if name in ROOMS:  # loaded when first used
+    if name in __all__:  # loaded when first used
+        import importlib
+
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

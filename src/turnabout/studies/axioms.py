@@ -13,7 +13,8 @@ from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.shapley.games import coalitions, players
 from turnabout.explain.slopes.noise import check_seed
-from turnabout.typing import Tensor, is_number, is_whole
+from turnabout.parameters import Finite, Whole, checked
+from turnabout.typing import Tensor
 
 Axiom = Literal["local accuracy", "missingness", "symmetry", "strong monotonicity", "linearity"]
 AXIOMS: tuple[Axiom, ...] = get_args(Axiom)
@@ -74,6 +75,7 @@ class AxiomReport(Document):
         return "\n".join(lines)
 
 
+@checked(ExplainError, m=Whole(2, most=LARGEST), trials=Whole(1), tolerance=Finite(least=0))
 def check_axioms(rule: Rule, m: int = 4, trials: int = 50, seed: int = 0, tolerance: float = 1e-8) -> AxiomReport:
     r"""Try an attribution, given as a function of the game, on random games of m features.
 
@@ -97,12 +99,6 @@ def check_axioms(rule: Rule, m: int = 4, trials: int = 50, seed: int = 0, tolera
     Young (1985), Monotonic solutions of cooperative games.
     Lundberg, Lee (2017), A unified approach to interpreting model predictions.
     """
-    if not is_whole(m, 2) or m > LARGEST:
-        raise ExplainError(f"m={m!r} is no number of features to try.", hint=f"use 2 to {LARGEST}.")
-    if not is_whole(trials, 1):
-        raise ExplainError(f"trials={trials!r} is not a whole number from 1 up.", hint="use 50.")
-    if not is_number(tolerance) or tolerance < 0:
-        raise ExplainError(f"tolerance={tolerance!r} is not a number from 0 up.", hint="use 1e-8.")
     seed = check_seed(seed)
     rng = np.random.default_rng(seed)
     broken: dict[Axiom, CounterExample] = {}

@@ -40,6 +40,7 @@ from turnabout.explain.engine import Affine, Design
 from turnabout.explain.lime.masks import MOST, Law, draw_masks, log_kernel, log_size_law
 from turnabout.explain.shapley.games import coalitions
 from turnabout.explain.slopes.noise import check_seed
+from turnabout.parameters import Choice, Finite, Whole, checked
 from turnabout.typing import Json, is_number, is_whole
 
 MaskFunction = Callable[[np.ndarray], np.ndarray]
@@ -231,6 +232,7 @@ def lime_exact(f_x: MaskFunction, m: int, width: float = WIDTH, law: Law = "imag
     return LimeSlopes(slopes, float(mass.sum() - tilted.kept * slopes.sum()), None, len(masks))
 
 
+@checked(ExplainError, n=Whole(2, hint="use 1000: fewer masks have no standard error."))
 def lime_limit(
     f_x: MaskFunction, m: int, n: int = 1000, width: float = WIDTH, law: Law = "image", seed: int = 0
 ) -> LimeSlopes:
@@ -243,8 +245,6 @@ def lime_limit(
     where f is nearly linear in the masks; this one has no bias. Standard errors are those of the mean of the terms.
     """
     tilted = Tilted.of(m, width, law)
-    if not is_whole(n, 2):
-        raise ExplainError(f"n={n!r} masks are too few for a standard error.", hint="use 1000.")
     masks = draw_masks(m, n, law, np.random.default_rng(check_seed(seed)))
     density = np.exp(log_kernel(1 - masks.mean(1), width) - tilted.log_mass)
     values = ask(f_x, masks)
@@ -257,6 +257,7 @@ def lime_limit(
     return LimeSlopes(slopes, intercept, errors, n)
 
 
+@checked(ExplainError, n=Whole(2), ridge=Finite(least=0))
 def lime_reference(
     f_x: MaskFunction,
     m: int,
@@ -272,8 +273,6 @@ def lime_reference(
     It falls like ridge / n once masks other than the first keep each concept; those of a text of one word never do.
     """
     _check(m, width, law)
-    if not is_whole(n, 2) or not is_number(ridge) or ridge < 0:
-        raise ExplainError(f"n={n!r}, ridge={ridge!r}: no samples, or no ridge.", hint="use n=1000, ridge=1.0.")
     masks = np.concatenate([np.ones((1, m)), draw_masks(m, n - 1, law, np.random.default_rng(check_seed(seed)))])
     omega = torch.from_numpy(np.exp(log_kernel(1 - masks.mean(1), width)))
     values = torch.from_numpy(ask(f_x, masks)).unsqueeze(0)
@@ -297,10 +296,7 @@ def ask(f_x: MaskFunction, masks: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
+@checked(ExplainError, d=Whole(1), law=Choice("image", "text"))
 def _check(d: int, width: float, law: Law) -> None:
-    if not is_whole(d, 1):
-        raise ExplainError(f"{d!r} concepts.", hint="use a whole number from 1 up.")
     if not (width == math.inf or (is_number(width) and width > 0)):
         raise ExplainError(f"width={width!r} is not a number above 0.", hint="the reference uses 0.25.")
-    if law not in ("image", "text"):
-        raise ExplainError(f"law={law!r} is no law of masks.", hint="use 'image' or 'text'.")

@@ -26,3 +26,7 @@ __all__ = [
     "random_case",
     "real_case",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -33,3 +33,7 @@ __all__ = [
     "pac_threshold",
     "rows_needed",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -18,7 +18,7 @@ from turnabout.train.evidence import plain, read_reached, split_groups
 from turnabout.train.seen import refuse_seen
 from turnabout.train.shift import warn_of_shift
 from turnabout.train.thresholds import (
-    check_levels,
+    LEVELS,
     check_scores,
     just_below,
     no_ties,
@@ -123,7 +123,7 @@ def calibrate(
         among the assumptions.
     used_on : a table of people on whom the model is used; a warning names the columns that are distributed otherwise.
     """
-    check_levels(epsilon, alpha)
+    LEVELS.check(epsilon=epsilon, alpha=alpha)
     given = as_frame(people)
     _check_sizes(given, groups, epsilon, alpha)
     if isinstance(recourse, Method):
@@ -185,7 +185,7 @@ def _by_search(
     groups: Any,
     unseen: str,
 ) -> Certificate:
-    check_levels(epsilon, alpha)
+    LEVELS.check(epsilon=epsilon, alpha=alpha)
     order = np.unique(check_scores(list(thresholds)))
     if not len(order):
         raise TrainingError("there are no thresholds to test.", hint="thresholds=[0.1, 0.2, 0.3]")
@@ -216,7 +216,7 @@ def certify(answer: Recourse, epsilon: float = 0.05, alpha: float = 0.05) -> Cer
     Counts the people who are neither accepted nor have an option. The answer must be for everyone, the accepted too:
     the promise is about people like those asked.
     """
-    check_levels(epsilon, alpha)
+    LEVELS.check(epsilon=epsilon, alpha=alpha)
     reached = read_reached(answer.status)
     n, short = len(reached), int((~reached).sum())
     k = pac_rank(n, epsilon, alpha)
@@ -279,7 +279,7 @@ def _split(groups: Any, n: int, index: pd.Index | None, epsilon: float, alpha: f
 def _from_scores(
     scores: Any, epsilon: float, alpha: float, groups: Any, made_by: str, assumptions: tuple[str, ...]
 ) -> Certificate:
-    check_levels(epsilon, alpha)
+    LEVELS.check(epsilon=epsilon, alpha=alpha)
     values = check_scores(scores)
     index = scores.index if isinstance(scores, pd.Series) else None
     done = []

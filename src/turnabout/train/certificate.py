@@ -13,6 +13,7 @@ import numpy as np
 from turnabout.documents import Versioned
 from turnabout.errors import TrainingError
 from turnabout.intervals import binomial_cdf
+from turnabout.markup import report_html
 from turnabout.train.evidence import plain, read_reached, split_groups
 from turnabout.train.thresholds import HAIR, check_scores, cut, just_below, no_ties, pac_rank, smallest
 from turnabout.typing import Level
@@ -165,6 +166,8 @@ class Certificate(Versioned):
 
     # -- words ------------------------------------------------------------------------------------------------
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         confidence, share = all_but(self.alpha), all_but(self.epsilon)
         failure = f"{upward(100 * self.failure)} %"
@@ -221,6 +224,8 @@ class Shortfall(Versioned):
 
     def __bool__(self) -> bool:
         return False
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if self.k is None:

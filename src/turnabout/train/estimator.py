@@ -10,33 +10,26 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import TrainingError
+from turnabout.parameters import Finite, Instance, Maybe, Parameters, Share, Whole, checked
 from turnabout.rules.regions import Box, Region
 from turnabout.schema import Schema
 from turnabout.train.examples import read_labels
 from turnabout.train.seen import Seen
-from turnabout.typing import is_number, is_whole
 
 
-class Parameters:
-    """Arguments of __init__ that can be read and set, as scikit-learn does it."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of __init__, by name."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    def set_params(self, **params: Any) -> Self:  # scikit-learn's own signature
-        """Set arguments of __init__; returns self."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                known = ", ".join(self.get_params())
-                raise TrainingError(f"{type(self).__name__} has no parameter '{name}'.", hint=f"it has {known}.")
-            setattr(self, name, value)
-        return self
-
-
+@checked(
+    TrainingError,
+    schema=Instance(Schema, hint="Schema.infer(table) drafts one."),
+    region=Maybe(Instance(Region, hint='say what people may change: Box({"hours": 9}).')),
+    lam=Finite(least=0, hint="use 0 or more; 0.8 is the paper's."),
+    validation=Share(above=0, below=1),
+    threshold=Share(above=0, below=1),
+    seed=Whole(0),
+)
 class Estimator(Parameters, ABC):
     """A classifier with a schema, a region, a weight of recourse and a threshold; its subclasses fit and score."""
 
+    refuses = TrainingError
     _estimator_type = "classifier"
     schema: Schema
     region: Region | None
@@ -115,27 +108,6 @@ class Estimator(Parameters, ABC):
             raise TrainingError(
                 f"this {type(self).__name__} is not trained yet.", hint="call fit(people, accepted) first."
             )
-
-    def _check(self) -> None:
-        """Refuse a schema, a region or a lam that is none."""
-        if not isinstance(self.schema, Schema):
-            raise TrainingError(
-                f"{type(self.schema).__name__} is not a Schema.", hint="Schema.infer(table) drafts one."
-            )
-        if self.region is not None and not isinstance(self.region, Region):
-            raise TrainingError(
-                f"region={self.region!r} is not a Region.", hint='say what people may change: Box({"hours": 9}).'
-            )
-        self._require("lam", is_number(self.lam) and self.lam >= 0, "a weight", "use 0 or more; 0.8 is the paper's.")
-        self._require("seed", is_whole(self.seed, 0), "a whole number from 0 up", "use seed=0.")
-        for name in ("validation", "threshold"):
-            value = getattr(self, name)
-            inside = is_number(value) and 0 < value < 1
-            self._require(name, inside, "a number between 0 and 1", "neither end is meant.")
-
-    def _require(self, name: str, fits: bool, what: str, hint: str) -> None:
-        if not fits:
-            raise TrainingError(f"{name}={getattr(self, name)!r} is not {what}.", hint=hint)
 
 
 def read_examples(people: pd.DataFrame, accepted: Any) -> np.ndarray:

@@ -11,10 +11,11 @@ import pandas as pd
 import torch
 from torch import nn
 
-from turnabout.errors import TrainingError
+from turnabout.errors import TrainingError, also
 from turnabout.models import Model, wrap
 from turnabout.nn.inner import Inner, LinearStep
 from turnabout.nn.mlp import Activation, StackedMlp
+from turnabout.parameters import Choice, Each, Finite, Flag, Maybe, Positive, Whole, check_parameters, checked
 from turnabout.rules.regions import Region
 from turnabout.schema import Schema, as_frame
 from turnabout.train.attain import attain
@@ -23,12 +24,23 @@ from turnabout.train.examples import class_weights, split, standards
 from turnabout.train.progress import Bar
 from turnabout.train.seen import Seen
 from turnabout.train.stack import Examples, History, Keep, Settings, train_stack
-from turnabout.typing import Progress, Tensor, is_number, is_whole
+from turnabout.typing import Progress, Tensor
 
 SHARED = ("schema", "region", "hidden", "activation", "dropout", "epochs", "batch", "lr", "inner", "class_weight",
           "refused_only", "keep", "patience", "validation", "device")  # fmt: skip
 
 
+@checked(
+    TrainingError,
+    hidden=Each(Whole(1), least=0, hint="use (100, 100); () is a logistic regression."),
+    dropout=Finite(least=0, below=1, hint="0 drops nothing."),
+    epochs=Whole(1),
+    batch=Whole(1),
+    lr=Positive(),
+    refused_only=Flag(),
+    keep=Choice(*get_args(Keep)),
+    patience=Maybe(Whole(1, hint="use 1 or more epochs, or None.")),
+)
 class Pare(Estimator):
     r"""A classifier that is accurate and also grants recourse.
 
@@ -112,21 +124,18 @@ class Pare(Estimator):
         self.seed = seed
         self.device = device
 
-    def _check(self) -> None:
-        super()._check()
-        for name in ("epochs", "batch"):
-            self._require(name, is_whole(getattr(self, name), 1), "a whole number from 1 up", "use 1 or more.")
-        wide = isinstance(self.hidden, Sequence) and all(is_whole(width, 1) for width in self.hidden)
-        self._require("hidden", wide, "a list of widths", "use (100, 100); () is a logistic regression.")
-        drops = is_number(self.dropout) and 0 <= self.dropout < 1
-        self._require("dropout", drops, "a share below 1", "0 drops nothing.")
-        self._require("lr", is_number(self.lr) and self.lr > 0, "a step size", "use 0.002.")
-        self._require("keep", self.keep in get_args(Keep), "known", "use 'loss', 'f1' or 'last'.")
-        waits = self.patience is None or is_whole(self.patience, 1)
-        self._require("patience", waits, "a number of epochs", "use 1 or more, or None.")
-        searches = self.inner is None or (callable(self.inner) and not isinstance(self.inner, type))
-        self._require("inner", searches, "a search of Delta", "use LinearStep(), Corners() or ProjectedSteps(3).")
-        self._require("device", can_run_on(self.device), "a device of this machine", "use 'cpu'.")
+    def check(self) -> None:
+        """Refuse parameters that make no sense."""
+        check_parameters(self)
+        if not (self.inner is None or (callable(self.inner) and not isinstance(self.inner, type))):
+            raise also(TrainingError, TypeError)(
+                f"Pare has inner={self.inner!r}, which is not a search of Delta.",
+                hint="use LinearStep(), Corners() or ProjectedSteps(3).",
+            )
+        if not can_run_on(self.device):
+            raise TrainingError(
+                f"Pare has device={self.device!r}, which is not a device of this machine.", hint="use 'cpu'."
+            )
 
     # -- training ---------------------------------------------------------------------------------------------
 
@@ -263,5 +272,5 @@ def _check_alike(estimators: Sequence[Pare]) -> Pare:
                     hint="a stack shares everything but lam, seed and threshold; train the others on their own.",
                 )
     for estimator in estimators:
-        estimator._check()
+        estimator.check()
     return first

@@ -12,6 +12,7 @@ import pandas as pd
 
 from turnabout.documents import Versioned
 from turnabout.errors import TrainingError
+from turnabout.parameters import Share, checked
 from turnabout.schema import Number, Schema, as_frame
 from turnabout.typing import Json
 
@@ -102,6 +103,7 @@ class Shift(Versioned):
         return pd.DataFrame([[getattr(c, name) for name in names] for c in self.columns], columns=names)
 
 
+@checked(TrainingError, level=Share(above=0, below=1, hint="use 0.01."))
 def compare(first: Any, second: Any, schema: Schema | None = None, level: float = LEVEL) -> Shift:
     """Test column by column whether two tables are samples of the same people.
 
@@ -123,8 +125,6 @@ def compare(first: Any, second: Any, schema: Schema | None = None, level: float 
         raise TrainingError(
             "there is nothing to compare.", hint="pass two tables with rows and with columns in common."
         )
-    if not 0.0 < level < 1.0:
-        raise TrainingError(f"level={level!r} is not strictly between 0 and 1.", hint="use 0.01.")
     found = [_numbers(n, a[n], b[n]) if _is_number(n, a[n], b[n], schema) else _levels(n, a[n], b[n]) for n in names]
     order = np.argsort([part["p"] for part in found], kind="stable")
     adjusted = 0.0

@@ -11,12 +11,23 @@ import numpy as np
 
 from turnabout.errors import TrainingError
 from turnabout.intervals import binomial_cdf
+from turnabout.parameters import Choice, Declared, Share, Whole, checked
 
 Measure = Literal["f1", "accuracy"]
 
 HAIR = 1e-12  # of a score: far beyond what the last bits of a computation make of it
 
 
+LEVELS = Declared(
+    TrainingError,
+    epsilon=Share(
+        above=0, below=1, hint="epsilon is the share of people who may be left without recourse; 0.05 is usual."
+    ),
+    alpha=Share(above=0, below=1, hint="alpha is the probability with which the guarantee may fail; 0.05 is usual."),
+)
+
+
+@checked(TrainingError, n=Whole(0, hint="count the calibration rows."))
 def pac_rank(n: int, epsilon: float = 0.05, alpha: float = 0.05) -> int | None:
     """How many of n people may fall short; None where n is too small to promise anything.
 
@@ -25,9 +36,7 @@ def pac_rank(n: int, epsilon: float = 0.05, alpha: float = 0.05) -> int | None:
     >>> pac_rank(735), pac_rank(58)
     (26, None)
     """
-    check_levels(epsilon, alpha)
-    if n < 0:
-        raise TrainingError(f"n={n} people is not a number of people.", hint="count the calibration rows.")
+    LEVELS.check(epsilon=epsilon, alpha=alpha)
     if binomial_cdf(0, n, epsilon) > alpha:
         return None
     low, high = 0, n  # (1) holds at low and not at high
@@ -46,7 +55,7 @@ def rows_needed(epsilon: float = 0.05, alpha: float = 0.05) -> int:
     >>> rows_needed()
     59
     """
-    check_levels(epsilon, alpha)
+    LEVELS.check(epsilon=epsilon, alpha=alpha)
     n = max(1, math.ceil(math.log(alpha) / math.log1p(-epsilon)))
     while pac_rank(n, epsilon, alpha) is None:  # rounding of the logarithms
         n += 1
@@ -99,6 +108,7 @@ def cut(value: Decimal, digits: int, rounding: str = ROUND_FLOOR) -> Decimal:
     return value.quantize(Decimal(1).scaleb(value.adjusted() - digits + 1), rounding)
 
 
+@checked(TrainingError, measure=Choice(*get_args(Measure)))
 def best_threshold(
     scores: Any,
     accepted: Any,
@@ -127,8 +137,6 @@ def best_threshold(
         raise TrainingError(
             f"accepted must say yes or no for each of the {len(s)} scores.", hint="pass booleans in the same order."
         )
-    if measure not in get_args(Measure):
-        raise TrainingError(f"measure={measure!r} is unknown.", hint=f"use one of {', '.join(get_args(Measure))}.")
     if not len(s) or not math.isfinite(at_most):
         raise TrainingError(
             f"there is no threshold to choose with {len(s)} scores and at_most={at_most!r}.",
@@ -163,18 +171,6 @@ def _candidates(scores: np.ndarray, at_most: float, grid: int | Sequence[float] 
             f"no threshold of the grid is at most {at_most:g}.", hint="add lower ones, or leave grid out."
         )
     return tried
-
-
-def check_levels(epsilon: float, alpha: float) -> None:
-    """Both lie strictly between 0 and 1."""
-    for name, value, meaning in (
-        ("epsilon", epsilon, "the share of people who may be left without recourse"),
-        ("alpha", alpha, "the probability with which the guarantee may fail"),
-    ):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < 1.0:
-            raise TrainingError(
-                f"{name}={value!r} is not strictly between 0 and 1.", hint=f"{name} is {meaning}; 0.05 is usual."
-            )
 
 
 def check_scores(scores: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from turnabout.errors import TrainingError
 from turnabout.models import Model, wrap
+from turnabout.parameters import Flag, Whole, check_parameters, checked
 from turnabout.rules.regions import Region
 from turnabout.schema import Category, Scalar, Schema, as_frame
 from turnabout.schema.levels import Levels
@@ -19,11 +20,17 @@ from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import split
 from turnabout.train.seen import Seen
 from turnabout.train.stack import History
-from turnabout.typing import is_whole
 
 LEAST = 1e-6  # a forest may be certain; its loss is counted as if it were not quite
 
 
+@checked(
+    TrainingError,
+    rounds=Whole(1, hint="use 1 round at least; lam=0 trains the plain trees."),
+    points=Whole(2),
+    refused_only=Flag(),
+    monotone=Flag(),
+)
 class GrantingTrees(Estimator):
     r"""A tree ensemble, or any classifier that takes weights, that also grants recourse.
 
@@ -100,12 +107,7 @@ class GrantingTrees(Estimator):
 
     def fit(self, people: Any, accepted: Any) -> Self:
         """Train on a table and on who was really accepted. Returns self."""
-        self._check()
-        if not (is_whole(self.rounds, 1) and is_whole(self.points, 2)):
-            raise TrainingError(
-                f"rounds={self.rounds!r} and points={self.points!r} leave nothing to do.",
-                hint="use 1 round and 2 points at least; lam=0 trains the plain trees.",
-            )
+        check_parameters(self)
         table = self.schema.table(people)
         labels = read_examples(table, accepted)
         x = self.schema.encode(table)

@@ -13,11 +13,13 @@ from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.burden import Burden, Dominance, dominance
 from turnabout.audit.fairness.contrasts import Contrast, holm
 from turnabout.audit.fairness.grouping import Group, named_groups
-from turnabout.audit.fairness.outcomes import MEASURES, SHARES, SLIPS, Measure, Noise, Outcomes, check_share, outcomes
+from turnabout.audit.fairness.outcomes import MEASURES, SHARES, SLIPS, Measure, Noise, Outcomes, outcomes
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import check_whole
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document, texts_of
+from turnabout.errors import AuditError
+from turnabout.markup import report_html
+from turnabout.parameters import Share, Whole, checked
 from turnabout.typing import Json
 
 DOMINANCE = {
@@ -125,6 +127,8 @@ class Fairness(Document):
         pairs = ((group, measure) for group in self.groups for measure in group.against)
         return tuple((group, measure) for group, measure in pairs if group.against[measure].survives)
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         lines = [str(self.everyone), *(str(group) for group in self.groups)]
         level = f"{1 - self.confidence:.4g}"
@@ -158,6 +162,11 @@ class Fairness(Document):
         return table.astype(dict.fromkeys(numbers, "Float64") | {"survives": "boolean"})
 
 
+@checked(
+    AuditError,
+    crossed=Whole(1, hint="use 1, or 2 for pairs of attributes."),
+    confidence=Share(above=0, below=1),
+)
 def fairness_of_recourse(
     problem: Problem,
     answer: Recourse,
@@ -193,8 +202,6 @@ def fairness_of_recourse(
     von Kügelgen et al. (2022), On the fairness of causal algorithmic recourse. Ustun, Spangher, Liu (2019), Actionable
     recourse in linear classification. Holm (1979), A simple sequentially rejective multiple test procedure.
     """
-    check_share("confidence", confidence)
-    check_whole("crossed", crossed, 1, "use 1, or 2 for pairs of attributes.")
     told = outcomes(problem, answer, noise, seed)
     everyone = Group((), (), np.ones(len(answer.people), dtype=bool))
     named = list(named_groups(groups, answer.people.index, crossed))

@@ -12,10 +12,10 @@ import pandas as pd
 import torch
 
 from turnabout.audit.noise import kept
-from turnabout.audit.reach import check_whole, wobble
+from turnabout.audit.reach import wobble
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import AuditError, ProblemError
-from turnabout.typing import is_number
+from turnabout.parameters import Choice, Instance, Maybe, Whole, checked
 
 Measure = Literal["availability", "cost", "changes", "steps", "duration", "robustness"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
@@ -58,22 +58,23 @@ class Outcomes:
     refused: np.ndarray
     values: dict[Measure, np.ndarray]
 
+    @checked(AuditError, measure=Choice(*MEASURES))
     def of(self, measure: Measure) -> np.ndarray:
         """(n,) one measure; refused where it is unknown to the library or to this answer."""
-        if measure not in MEASURES:
-            raise AuditError(f"measure={measure!r} is none.", hint=f"use one of {', '.join(MEASURES)}.")
         if measure not in self.values:
             hint = "give noise=Noise()." if measure == "robustness" else "only answers with plans have steps and time."
             raise AuditError(f"the answer does not tell the {measure} of options.", hint=hint)
         return self.values[measure]
 
 
+@checked(
+    AuditError,
+    noise=Maybe(Instance(Noise, hint="use Noise(deviations=0.1), or None to leave it out.")),
+    seed=Whole(0, hint="use 0."),
+)
 def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, seed: int = 0) -> Outcomes:
     """Read an answer person by person, after a check that it is one of this problem."""
     check_answer(problem, answer)
-    if noise is not None and not isinstance(noise, Noise):
-        raise AuditError(f"noise={noise!r} is none.", hint="use Noise(deviations=0.1), or None to leave it out.")
-    check_whole("seed", seed, 0, "use 0.")
     found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
     refused = answer.refused.to_numpy(dtype=bool)
     first, place = first_options(answer)
@@ -115,12 +116,13 @@ def fingerprint(problem: Problem, answer: Recourse) -> str:
     return hashlib.sha256(problem.schema.read(answer.options).x.numpy().tobytes()).hexdigest()
 
 
+@checked(
+    AuditError,
+    problem=Instance(Problem, hint="pass the one the method was fitted to."),
+    answer=Instance(Recourse, "an answer", hint="pass what method.find(people) returned."),
+)
 def check_answer(problem: Problem, answer: Recourse) -> None:
     """Refuse an answer that was not given for this problem: its model must decide as the answer says."""
-    if not isinstance(answer, Recourse):
-        raise AuditError(f"{type(answer).__name__} is not an answer.", hint="pass what method.find(people) returned.")
-    if not isinstance(problem, Problem):
-        raise AuditError(f"{type(problem).__name__} is not a Problem.", hint="pass the one the method was fitted to.")
     hint = "pass the problem that the method was fitted to."
     if not len(answer.people):
         raise AuditError("the answer is about nobody.", hint="find recourse for some people first.")
@@ -137,9 +139,3 @@ def check_answer(problem: Problem, answer: Recourse) -> None:
             f"{lost} of {len(answer.options)} options: the answer is one to another problem.",
             hint=hint,
         )
-
-
-def check_share(name: str, value: object) -> None:
-    """Refuse what does not lie strictly between 0 and 1."""
-    if not (is_number(value) and 0.0 < float(value) < 1.0):  # type: ignore[arg-type]
-        raise AuditError(f"{name}={value!r} is not strictly between 0 and 1.", hint="use a number like 0.95.")

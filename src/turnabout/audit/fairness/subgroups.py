@@ -13,12 +13,13 @@ from turnabout.audit.disparity import Difference
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.conditions import Condition, columns_of, conditions
 from turnabout.audit.fairness.contrasts import MeanDifference, difference_of
-from turnabout.audit.fairness.outcomes import SHARES, SLIPS, Measure, Noise, check_share, outcomes
+from turnabout.audit.fairness.outcomes import SHARES, SLIPS, Measure, Noise, outcomes
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import check_whole
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.markup import report_html
+from turnabout.parameters import Share, Whole, checked
 from turnabout.schema import as_frame
 
 MOST_SUBGROUPS = 20_000_000  # conjunctions that may have to be looked at
@@ -74,6 +75,8 @@ class Subgroup(Document):
         for condition in self.conditions:
             out &= condition.holds(frame)
         return out
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         if not self.conditions:
@@ -139,6 +142,14 @@ def worst_subgroup(
     )
 
 
+@checked(
+    AuditError,
+    depth=Whole(1),
+    least=Whole(2),
+    bins=Whole(2),
+    seed=Whole(0),
+    confidence=Share(above=0, below=1),
+)
 def worst_of(
     values: np.ndarray,
     table: pd.DataFrame,
@@ -177,10 +188,6 @@ def worst_of(
     depth : most conditions of a subgroup.
     least : fewest people, of those who count, in a subgroup.
     """
-    for name, value, fewest, usual in (("depth", depth, 1, 2), ("least", least, 2, 50), ("bins", bins, 2, 4)):
-        check_whole(name, value, fewest, f"use {usual}.")
-    check_whole("seed", seed, 0, "use 0.")
-    check_share("confidence", confidence)
     values = _numbers(values, table, is_share)
     order = np.argsort(pd.util.hash_pandas_object(table.index, index=False).to_numpy(), kind="stable")
     counted = order[~np.isnan(values[order])]  # in an order that is the people's own

@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.disparity import Difference
-from turnabout.audit.fairness.outcomes import SLIPS, Noise, check_share, fingerprint, first_options, outcomes
+from turnabout.audit.fairness.outcomes import SLIPS, Noise, fingerprint, first_options, outcomes
 from turnabout.audit.promises.retrain import Retrained
 from turnabout.audit.rates import Rate, members
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document, texts_of
 from turnabout.errors import AuditError
+from turnabout.markup import report_html
+from turnabout.parameters import Share, checked
 from turnabout.typing import Json
 
 
@@ -66,6 +68,8 @@ class Lasting(Document):
 
     keys = "options threats"
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         if not self.options:
             return "nobody has an option that could be lost"
@@ -83,6 +87,7 @@ class Lasting(Document):
         return table.astype(dict.fromkeys(("value", "low", "high"), "Float64"))
 
 
+@checked(AuditError, confidence=Share(above=0, below=1))
 def lasting(
     problem: Problem,
     answer: Recourse,
@@ -105,7 +110,6 @@ def lasting(
     noise : slips in execution; None leaves them out.
     retrained : reports of `after_retraining` on this answer: bootstrap, leave-one-out, shifted or newer data.
     """
-    check_share("confidence", confidence)
     told = outcomes(problem, answer, noise, seed)
     inside = members(groups, answer.people.index)
     threats = []

@@ -14,13 +14,14 @@ from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.outcomes import check_answer, fingerprint, first_options
 from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.training_sets import Bootstrap, Retrain, read_training
-from turnabout.audit.promises.validity import check_guarantee, validity_of_counts
+from turnabout.audit.promises.validity import check_prior, validity_of_counts
 from turnabout.audit.rates import Rate, members
-from turnabout.audit.reach import check_whole
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.markup import report_html
 from turnabout.models import Model, wrap
+from turnabout.parameters import Instance, Share, Whole, checked
 from turnabout.typing import Json, Progress
 
 ROWS = 256  # training people handed to wrap, for the types of their columns
@@ -71,6 +72,8 @@ class Retrained(Document):
     seconds: float
     fingerprint: str
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         every = "all there are" if self.complete else f"over models {self.over_models}"
         lines = [
@@ -99,6 +102,13 @@ class Retrained(Document):
         return self.options.reset_index()
 
 
+@checked(
+    AuditError,
+    retrain=Instance(Retrain, "a way to train again", hint="use Bootstrap(models=30)."),
+    validity=Share(above=0, below=1),
+    seed=Whole(0),
+    confidence=Share(above=0, below=1),
+)
 def after_retraining(
     problem: Problem,
     answer: Recourse,
@@ -148,10 +158,7 @@ def after_retraining(
     model change; there options are moved until they are robust, here they are judged as they stand.
     """
     began = time.perf_counter()
-    if not isinstance(retrain, Retrain):
-        raise AuditError(f"retrain={retrain!r} is no way to train again.", hint="use Bootstrap(models=30).")
-    check_guarantee(validity, prior, confidence)
-    check_whole("seed", seed, 0, "use 0.")
+    check_prior(prior)
     check_answer(problem, answer)
     inside = members(groups, answer.people.index)
     table, truth = read_training(people, labels, list(problem.schema.names))

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from turnabout.audit.reach import check_whole
 from turnabout.errors import AuditError
+from turnabout.parameters import Maybe, Share, Whole, checked
 from turnabout.schema import as_frame
 from turnabout.typing import is_number
 
@@ -37,6 +37,7 @@ class Retrain(ABC):
 
 
 @dataclass(frozen=True)
+@checked(AuditError, models=Whole(1, hint="use 30."))
 class Bootstrap(Retrain):
     """As many people as there were, drawn with replacement: what another sample of the same people would give.
 
@@ -46,7 +47,6 @@ class Bootstrap(Retrain):
     models: int = 30
 
     def count(self, n: int) -> int:
-        check_whole("models", self.models, 1, "use 30.")
         return self.models
 
     def samples(self, people: pd.DataFrame, labels: np.ndarray, rng: np.random.Generator) -> Iterator[Sample]:
@@ -56,6 +56,7 @@ class Bootstrap(Retrain):
 
 
 @dataclass(frozen=True)
+@checked(AuditError, k=Whole(1), models=Maybe(Whole(1, hint="use 30.")))
 class LeaveOut(Retrain):
     """All training people but k: what becomes of an option when somebody withdraws their data.
 
@@ -69,7 +70,6 @@ class LeaveOut(Retrain):
     models: int | None = 30
 
     def count(self, n: int) -> int:
-        check_whole("k", self.k, 1, "use 1.")
         if self.k >= n:
             raise AuditError(f"k={self.k} of {n} training people leave nobody.", hint="leave out fewer.")
         if self.models is None:
@@ -78,7 +78,6 @@ class LeaveOut(Retrain):
                     f"models=None tries every set, and of k={self.k} people there are too many.", hint="give models=30."
                 )
             return n
-        check_whole("models", self.models, 1, "use 30.")
         return min(self.models, n) if self.k == 1 else self.models
 
     def is_complete(self, n: int) -> bool:
@@ -97,6 +96,7 @@ class LeaveOut(Retrain):
 
 
 @dataclass(frozen=True, eq=False)
+@checked(AuditError, models=Whole(1, hint="use 30."))
 class Shift(Retrain):
     """Training people as they might be elsewhere or later: drawn by weights, and changed.
 
@@ -115,7 +115,6 @@ class Shift(Retrain):
         return f"Shift(weights={told}, change={self.change}, models={self.models})"
 
     def count(self, n: int) -> int:
-        check_whole("models", self.models, 1, "use 30.")
         return self.models
 
     def samples(self, people: pd.DataFrame, labels: np.ndarray, rng: np.random.Generator) -> Iterator[Sample]:
@@ -150,6 +149,7 @@ class Shift(Retrain):
 
 
 @dataclass(frozen=True, eq=False)
+@checked(AuditError, models=Whole(1, hint="use 30."))
 class Newer(Retrain):
     """Other people altogether: the training data of a later year.
 
@@ -163,7 +163,6 @@ class Newer(Retrain):
     models: int = 1
 
     def count(self, n: int) -> int:
-        check_whole("models", self.models, 1, "use 30.")
         return self.models
 
     def is_complete(self, n: int) -> bool:
@@ -181,6 +180,7 @@ class Newer(Retrain):
 
 
 @dataclass(frozen=True)
+@checked(AuditError, share=Share(hint="use a number from 0 to 1."))
 class Dropped:
     """Weights for `Shift`: of the people with this level in this column, so large a share is gone."""
 
@@ -191,8 +191,6 @@ class Dropped:
     def __call__(self, people: pd.DataFrame) -> np.ndarray:
         if self.column not in people:
             raise AuditError(f"the training people have no column '{self.column}'.", hint=f"use {list(people)}.")
-        if not (is_number(self.share) and 0 <= self.share <= 1):
-            raise AuditError(f"share={self.share!r} is no share.", hint="use a number from 0 to 1.")
         mine = (people[self.column] == self.level).fillna(False).to_numpy(dtype=bool)
         if not mine.any():
             raise AuditError(f"nobody has '{self.column}' = {self.level!r}.", hint="name a level that occurs.")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from turnabout.audit.fairness.outcomes import check_share
-from turnabout.audit.reach import check_whole
 from turnabout.errors import AuditError
 from turnabout.intervals import lower_bound
-from turnabout.typing import is_number
+from turnabout.parameters import Positive, Share, Whole, checked
 
 
+@checked(
+    AuditError,
+    models=Whole(1, hint="use 30."),
+    validity=Share(above=0, below=1),
+    confidence=Share(above=0, below=1),
+)
 def validity_of_counts(
     models: int,
     validity: float = 0.9,
@@ -40,8 +44,7 @@ def validity_of_counts(
     """
     from scipy.special import betainc, betaincinv
 
-    check_whole("models", models, 1, "use 30.")
-    check_guarantee(validity, prior, confidence)
+    check_prior(prior)
     k = np.arange(models + 1)
     share = k / models
     table = pd.DataFrame({"share": share, "probability": (share >= validity).astype(np.float64)})
@@ -55,10 +58,8 @@ def validity_of_counts(
     return table.assign(robust=table["credible_low"] >= validity)
 
 
-def check_guarantee(validity: object, prior: object, confidence: object) -> None:
-    """Refuse a validity, a prior or a confidence that is none."""
-    check_share("validity", validity)
-    check_share("confidence", confidence)
-    good = isinstance(prior, (tuple, list)) and len(prior) == 2 and all(is_number(p) and p > 0 for p in prior)
+def check_prior(prior: object) -> None:
+    """Refuse what is no prior."""
+    good = isinstance(prior, (tuple, list)) and len(prior) == 2 and all(map(Positive().allows, prior))
     if not good:
         raise AuditError(f"prior={prior!r} is no Beta prior.", hint="use two numbers above 0, like (1, 1).")

@@ -12,6 +12,7 @@ import pandas as pd
 from turnabout.audit.aligned import aligned
 from turnabout.audit.rates import members
 from turnabout.errors import AuditError
+from turnabout.parameters import Finite, Positive, checked
 from turnabout.typing import is_number
 
 CostRule: TypeAlias = Callable[[np.ndarray], np.ndarray]
@@ -21,6 +22,7 @@ Accept: TypeAlias = float | CostRule | Mapping[object, "float | CostRule"] | Seq
 
 
 @dataclass(frozen=True)
+@checked(AuditError, budget=Finite(least=0, hint="costs are counted as the answer counts them."))
 class WithinCost:
     """Accepts whatever costs at most `budget`.
 
@@ -29,14 +31,12 @@ class WithinCost:
 
     budget: float
 
-    def __post_init__(self) -> None:
-        _check("budget", self.budget, 0.0)
-
     def __call__(self, cost: np.ndarray) -> np.ndarray:
         return (np.asarray(cost) <= self.budget).astype(np.float64)  # (1)
 
 
 @dataclass(frozen=True)
+@checked(AuditError, s=Positive(hint="costs are counted as the answer counts them."))
 class Decay:
     """Accepts ever less the dearer it is.
 
@@ -47,14 +47,16 @@ class Decay:
 
     s: float
 
-    def __post_init__(self) -> None:
-        _check("s", self.s, None)
-
     def __call__(self, cost: np.ndarray) -> np.ndarray:
         return np.exp(-np.square(np.asarray(cost, dtype=np.float64)) / (2.0 * self.s))  # (1)
 
 
 @dataclass(frozen=True)
+@checked(
+    AuditError,
+    middle=Finite(least=0, hint="costs are counted as the answer counts them."),
+    width=Positive(hint="costs are counted as the answer counts them."),
+)
 class LogisticInCost:
     """Accepts with odds that fall with the cost; half of those for whom it costs `middle` accept.
 
@@ -63,10 +65,6 @@ class LogisticInCost:
 
     middle: float
     width: float
-
-    def __post_init__(self) -> None:
-        _check("middle", self.middle, 0.0)
-        _check("width", self.width, None)
 
     def __call__(self, cost: np.ndarray) -> np.ndarray:
         z = (np.asarray(cost, dtype=np.float64) - self.middle) / self.width
@@ -133,12 +131,3 @@ def _one(rule: object, cost: np.ndarray) -> np.ndarray:
             f"the rule {rule!r} gives {out.size} probabilities for {len(cost)} costs.", hint="return one for each cost."
         )
     return check_probabilities("accept", out)
-
-
-def _check(name: str, value: float, least: float | None) -> None:
-    """Refuse what is no number from `least` up, or above 0 where least is None."""
-    if not is_number(value) or (value <= 0 if least is None else value < least):
-        wanted = "above 0" if least is None else f"from {least:g} up"
-        raise AuditError(
-            f"{name}={value!r} is no number {wanted}.", hint="costs are counted as the answer counts them."
-        )

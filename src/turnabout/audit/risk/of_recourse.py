@@ -23,12 +23,25 @@ from turnabout.core import Method, Recourse
 from turnabout.errors import AuditError
 from turnabout.models import Model
 from turnabout.models.favourable import check_labels, some_of_each
-from turnabout.typing import is_number, is_whole
+from turnabout.parameters import Choice, Maybe, Positive, Share, Whole, checked
 
 REFITS = 10
 CALIBRATED = 0.05  # calibration error above which to warn
 
 
+@checked(
+    AuditError,
+    gain=Maybe(Positive(hint="use a number above 0, in any currency.")),
+    loss=Maybe(Positive(hint="use a number above 0, in any currency.")),
+    observed=Choice("all", "approved"),
+    before=Choice("labels", "eta"),
+    outside=Share(),
+    folds=Whole(2),
+    confidence=Share(above=0, below=1),
+    bootstrap=Whole(100),
+    refit=Maybe(Whole(0, hint="use 0, or a whole number from 2 up.")),
+    seed=Whole(0),
+)
 def risk_of_recourse(
     model: Model,
     people: Any,
@@ -106,7 +119,7 @@ def risk_of_recourse(
     ----------
     Fokkema, Garreau, van Erven (2024), The risks of recourse in binary classification.
     """
-    _check(gain, loss, observed, before, refused, outside, folds, confidence, bootstrap, refit, seed)
+    _check(gain, loss, refused, refit)
     if refit and eta is not None:
         raise AuditError("refit= fits eta anew, and eta= was given.", hint="leave one of them out.")
     fits = refit if refit is not None else REFITS if eta is None else 0
@@ -200,45 +213,17 @@ def _calibration(eta0: Eta, y: np.ndarray, seen: np.ndarray, near: Support) -> C
     often = np.bincount(near.nearest, minlength=int(seen.sum())).astype(np.float64)
     out = CalibrationError.of(eta0.value[seen], y[seen].astype(np.float64), often)
     for sentence in out.above(CALIBRATED):
-        warnings.warn(f"{sentence}: figures that rest on eta are off by about as much.", stacklevel=3)
+        warnings.warn(f"{sentence}: figures that rest on eta are off by about as much.", stacklevel=4)
     return out
 
 
-def _check(
-    gain: object,
-    loss: object,
-    observed: object,
-    before: object,
-    refused: object,
-    outside: object,
-    folds: object,
-    confidence: object,
-    bootstrap: object,
-    refit: object,
-    seed: object,
-) -> None:
-    """Refuse parameters that make no sense."""
+def _check(gain: float | None, loss: float | None, refused: object, refit: int | None) -> None:
+    """Refuse parameters that make no sense together."""
     if (gain is None) != (loss is None):
         raise AuditError("gain= and loss= go together.", hint="give both, or none.")
-    for name, value in (("gain", gain), ("loss", loss)):
-        if value is not None and not (is_number(value) and value > 0):  # type: ignore[operator]
-            raise AuditError(f"{name}={value!r} is no amount.", hint="use a number above 0, in any currency.")
-    for name, value, words in (
-        ("observed", observed, ("all", "approved")),
-        ("before", before, ("labels", "eta")),
-    ):
-        if value not in words:
-            raise AuditError(f"{name}={value!r} is unknown.", hint=f"use {words[0]!r} or {words[1]!r}.")
     if refused != "interval":
         ends = refused if isinstance(refused, tuple) and len(refused) == 2 else (np.nan, np.nan)
-        if not (all(map(is_number, ends)) and 0 <= ends[0] <= ends[1] <= 1):
+        if not (all(map(Share().allows, ends)) and ends[0] <= ends[1]):
             raise AuditError(f"refused={refused!r} is no range.", hint="use (0.0, 1.0), or 'interval'.")
-    if not (is_number(outside) and 0 <= outside <= 1):  # type: ignore[operator]
-        raise AuditError(f"outside={outside!r} is no share.", hint="use a number from 0 to 1.")
-    if not (is_number(confidence) and 0 < confidence < 1):  # type: ignore[operator]
-        raise AuditError(f"confidence={confidence!r} is not strictly between 0 and 1.", hint="use 0.95.")
-    for name, value, least in (("folds", folds, 2), ("bootstrap", bootstrap, 100), ("seed", seed, 0)):
-        if not is_whole(value, least):
-            raise AuditError(f"{name}={value!r} is not a whole number from {least} up.", hint="see the docstring.")
-    if refit is not None and refit != 0 and not is_whole(refit, 2):
+    if refit == 1:
         raise AuditError(f"refit={refit!r} is no number of fits.", hint="use 0, or a whole number from 2 up.")

@@ -12,6 +12,7 @@ from turnabout.audit.rates import Rate
 from turnabout.core import Recourse, Status
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.markup import report_html
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class LandingPrice(Document):
         if self.plain.value is None or self.landed.value is None or self.plain.value <= 0:
             return None
         return self.landed.value / self.plain.value
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         times = "" if self.ratio is None else f" ({self.ratio:.3g} times)"

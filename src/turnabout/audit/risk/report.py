@@ -12,6 +12,7 @@ from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.audit.risk.calibration import CalibrationError
 from turnabout.documents import Document, plain_records
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 
@@ -153,6 +154,8 @@ class RiskReport(Document):
     def landings(self) -> pd.DataFrame:
         """One line per person: eta0, eta1, cost, accepts (probability), moved (whether there is an option), outside."""
         return self.people_table.copy()
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         share = "unknown" if self.compliance is None else f"{self.compliance:.2f}"

@@ -21,14 +21,25 @@ from turnabout.audit.rounds.report import Round, Rounds
 from turnabout.core import Method, Problem
 from turnabout.costs import Cost
 from turnabout.errors import AuditError
+from turnabout.parameters import Finite, Instance, Maybe, Share, Whole, checked
 from turnabout.rules import Rule
 from turnabout.schema import Schema, as_frame
-from turnabout.typing import Progress, is_number, is_whole
+from turnabout.typing import Progress
 
 FOLDS = 5
 LEARNED = "gradient boosting on the first labels, cross-fitted and calibrated"
 
 
+@checked(
+    AuditError,
+    method=Instance(Method, "a method", hint="pass an instance, such as Wachter(); it need not be fitted."),
+    schema=Maybe(Instance(Schema, hint="Schema.infer(table) drafts one.")),
+    rounds=Whole(1, hint="one round is one offer to all."),
+    compliance=Share(),
+    capacity=Maybe(Whole(1, hint="None is no limit.")),
+    held_out=Finite(least=0, below=1),
+    seed=Whole(0),
+)
 def rounds_of_recourse(
     estimator: Any,
     people: Any,
@@ -86,7 +97,7 @@ def rounds_of_recourse(
     progress : called with (people done, people in all rounds together).
     """
     given = as_frame(people)
-    _check(given, estimator, method, schema, rounds, compliance, capacity, retrain, held_out, seed)
+    _check(given, estimator, capacity, retrain, held_out)
     y = read_labels(labels, given.index, np.ones(len(given), dtype=bool))
     schema = Schema.infer(given) if schema is None else schema
     table, bound = schema.table(given), tuple(rules)
@@ -217,38 +228,13 @@ def _overall(progress: Progress | None, r: int, rounds: int, n: int) -> Progress
     return lambda done, refused: progress(r * n + n - refused + done, rounds * n)
 
 
-def _check(
-    people: pd.DataFrame,
-    estimator: Any,
-    method: Method,
-    schema: Schema | None,
-    rounds: int,
-    compliance: float,
-    capacity: int | None,
-    retrain: Any,
-    held_out: float,
-    seed: int,
-) -> None:
-    if not isinstance(method, Method):
-        raise AuditError(
-            f"{method!r} is no method.", hint="pass an instance, such as Wachter(); it need not be fitted."
-        )
+def _check(people: pd.DataFrame, estimator: Any, capacity: int | None, retrain: Any, held_out: float) -> None:
     for name, one in (("estimator", estimator), ("retrain", retrain)):
         if (name == "estimator" or not isinstance(one, bool)) and not (
             hasattr(one, "fit") and not isinstance(one, type)
         ):
             raise AuditError(f"{name}={one!r} cannot be fitted.", hint="pass a scikit-learn classifier or Pipeline.")
-    if schema is not None and not isinstance(schema, Schema):
-        raise AuditError(f"{type(schema).__name__} is not a Schema.", hint="Schema.infer(table) drafts one.")
-    if not is_whole(rounds, 1):
-        raise AuditError(f"rounds={rounds!r} is not a whole number from 1 up.", hint="one round is one offer to all.")
-    if not (is_number(compliance) and 0 <= compliance <= 1):
-        raise AuditError(f"compliance={compliance!r} is no share.", hint="use a number from 0 to 1.")
-    if not (is_number(held_out) and 0 <= held_out < 1):
-        raise AuditError(f"held_out={held_out!r} leaves nobody to train on.", hint="use a number from 0 up, below 1.")
-    if not is_whole(seed, 0):
-        raise AuditError(f"seed={seed!r} is not a whole number from 0 up.", hint="use 0.")
-    if capacity is not None and not (is_whole(capacity, 1) and capacity <= len(people)):
+    if capacity is not None and capacity > len(people):
         raise AuditError(
             f"capacity={capacity!r} is not between 1 and the {len(people)} people.", hint="None is no limit."
         )

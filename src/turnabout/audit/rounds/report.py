@@ -9,6 +9,7 @@ import pandas as pd
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.rates import Rate
 from turnabout.documents import Document, plain_records
+from turnabout.markup import report_html
 from turnabout.typing import Json
 
 
@@ -101,6 +102,8 @@ class Rounds(Document):
         """Plain values for JSON; the moves are left to `moves`."""
         counted = {"states": [], "promises": plain_records(self.promises), "moves": len(self.moves)}
         return counted | super().to_dict()
+
+    _repr_html_ = report_html
 
     def __str__(self) -> str:
         limit = "" if self.capacity is None else f", at most {self.capacity} approved"

@@ -33,8 +33,10 @@ from turnabout.explain.base import known_errors
 from turnabout.explain.engine import Affine, Design, Family, Fit, LocalApproximation, Perturbation, SquaredError
 from turnabout.explain.lime.masks import CosineKernel, EveryMask, Law, RandomMasks
 from turnabout.explain.score import Score
-from turnabout.explain.slopes.noise import check_positive, check_seed
-from turnabout.typing import Tensor, is_number, is_whole
+from turnabout.explain.slopes.noise import check_seed
+from turnabout.markup import report_html
+from turnabout.parameters import Finite, Flag, Maybe, Positive, Whole, checked
+from turnabout.typing import Tensor
 
 FORWARD = 6  # up to so many features are chosen one after the other, more by size
 SELECTION_RIDGE = 0.01  # of the fit whose largest weights are kept
@@ -156,16 +158,6 @@ def _largest(gram: Tensor, moment: Tensor, varying: Tensor, select: int, own: Te
     return torch.zeros_like(varying).scatter(1, order, True) & varying
 
 
-def check_fit(samples: int, ridge: float | None, select: int | None) -> None:
-    """Refuse parameters that no variant can use."""
-    if not is_whole(samples, 2):
-        raise ExplainError(f"samples={samples!r} is no whole number from 2 up.", hint="use 1000 or 5000.")
-    if ridge is not None and not (is_number(ridge) and ridge >= 0):
-        raise ExplainError(f"ridge={ridge!r} is not a number from 0 up.", hint="the reference uses 1.0.")
-    if select is not None and not is_whole(select, 1):
-        raise ExplainError(f"select={select!r} is no number of features.", hint="use None for all of them.")
-
-
 def warn_of_selection(select: int | None, m: int) -> tuple[str, ...]:
     """The note that belongs to a selection, after a warning; empty where nothing is selected."""
     if select is None or select >= m:
@@ -188,6 +180,15 @@ def lone_notes(lone: Tensor, names: Sequence[str], ridge: float) -> tuple[str, .
 
 
 @dataclass(frozen=True)
+@checked(
+    ExplainError,
+    samples=Whole(2),
+    width=Positive(hint="the reference uses 0.25."),
+    ridge=Maybe(Finite(least=0, hint="the reference uses 1.0.")),
+    exact=Flag(),
+    select=Maybe(Whole(1, hint="use None for all features.")),
+    batch=Whole(1),
+)
 class MaskLime:
     """What LIME for texts and for images shares. See LimeText and LimeImage."""
 
@@ -202,11 +203,7 @@ class MaskLime:
     kind: ClassVar[Kind] = "contribution"
 
     def _check(self) -> None:
-        check_fit(self.samples, self.ridge, self.select)
-        check_positive("width", self.width, "the reference uses 0.25.")
-        if not is_whole(self.batch, 1):
-            raise ExplainError(f"batch={self.batch!r} is no number of inputs.", hint="use 64.")
-        if not isinstance(self.exact, bool) or (self.exact and self.ridge):
+        if self.exact and self.ridge:
             raise ExplainError(
                 f"exact={self.exact!r} with ridge={self.ridge!r}.", hint="the exact fit has no ridge: leave it out."
             )
@@ -282,10 +279,13 @@ class Stability(Document):
     k: int
     reseeds: int
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         return f"top-{self.k} Jaccard {self.mean:.2f} over {self.reseeds} seeds (least {self.least:.2f})"
 
 
+@checked(ExplainError, reseeds=Whole(2), k=Whole(1))
 def stability(explain: Callable[[int], Attribution], reseeds: int = 10, k: int = 5, seed: int = 0) -> Stability:
     """Whether an explanation depends on its seed: the Jaccard index of its k largest concepts, over pairs of reseeds.
 
@@ -295,10 +295,6 @@ def stability(explain: Callable[[int], Attribution], reseeds: int = 10, k: int =
     reseeds : seeds seed, seed + 1, ...
     """
     seed = check_seed(seed)
-    if not is_whole(reseeds, 2) or not is_whole(k, 1):
-        raise ExplainError(
-            f"reseeds={reseeds!r}, k={k!r}: at least 2 seeds and 1 concept.", hint="use reseeds=10, k=5."
-        )
     sizes = [explain(seed + i).values.abs().to_numpy() for i in range(reseeds)]
     k = min(k, sizes[0].shape[1])
     named = np.zeros((reseeds, *sizes[0].shape), dtype=bool)

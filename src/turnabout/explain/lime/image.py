@@ -14,7 +14,7 @@ from turnabout.explain.lime.common import MaskLime, in_batches
 from turnabout.explain.lime.maskers import Fill, ImageMasker, MeanColor
 from turnabout.explain.lime.masks import Law
 from turnabout.explain.lime.superpixels import Slic, check_image
-from turnabout.typing import is_whole
+from turnabout.parameters import Whole, checked
 
 ImageFunction = Callable[[np.ndarray], np.ndarray]
 Segmenter = Callable[[np.ndarray], np.ndarray]
@@ -71,6 +71,7 @@ class LimeImage(MaskLime):
         return self._explain_masks(f_x, names, Pixels(segments), seed)
 
 
+@checked(ExplainError, k=Whole(1))
 def top_segments(attribution: Attribution, k: int = 5, person: Any = None) -> np.ndarray:
     """(h, w) whether a pixel lies in one of the k superpixels with the largest slopes above 0; fewer if fewer are.
 
@@ -80,8 +81,6 @@ def top_segments(attribution: Attribution, k: int = 5, person: Any = None) -> np
     """
     if not isinstance(attribution.layout, Pixels):
         raise ExplainError("this attribution is not one of an image.", hint="pass what LimeImage.explain_image gave.")
-    if not is_whole(k, 1):
-        raise ExplainError(f"k={k!r} is no number of superpixels.", hint="use 5.")
     label = attribution.values.index[0] if person is None else person
     if label not in attribution.values.index:
         raise ExplainError(f"there is no row {label!r}.", hint="use a label of attribution.values.index.")

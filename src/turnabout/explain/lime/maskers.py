@@ -10,7 +10,7 @@ import numpy as np
 
 from turnabout.core import Words
 from turnabout.errors import ExplainError
-from turnabout.explain.slopes.noise import check_positive
+from turnabout.parameters import Positive, checked
 from turnabout.typing import is_number
 
 Fill = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -82,6 +82,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, sigma=Positive())
 class Blur:
     """A removed segment shows the image blurred by a Gaussian of `sigma` pixels."""
 
@@ -90,7 +91,6 @@ class Blur:
     def __call__(self, image: np.ndarray, segments: np.ndarray) -> np.ndarray:
         from scipy.ndimage import gaussian_filter
 
-        check_positive("sigma", self.sigma, "use 10 pixels.")
         return np.asarray(gaussian_filter(image.astype(np.float64), (self.sigma, self.sigma, 0), mode="nearest"))
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from turnabout.errors import ExplainError
 from turnabout.explain.lime.maskers import neighbors, segment_means
-from turnabout.explain.slopes.noise import check_positive
-from turnabout.typing import is_number, is_whole
+from turnabout.parameters import Finite, Positive, Whole, checked
 
 TINY = 0.25  # of a superpixel's mean area: smaller pieces of SLIC are merged into a neighbor
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, rows=Whole(1), columns=Whole(1))
 class Grid:
     """Rectangles of near equal size.
 
@@ -31,8 +31,6 @@ class Grid:
     columns: int = 8
 
     def __call__(self, image: np.ndarray) -> np.ndarray:
-        _check_whole("rows", self.rows)
-        _check_whole("columns", self.columns)
         h, w, _ = check_image(image).shape
         rows, columns = min(self.rows, h), min(self.columns, w)
         down, across = np.arange(h) * rows // h, np.arange(w) * columns // w
@@ -40,6 +38,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, count=Whole(1), compactness=Positive(), iterations=Whole(1))
 class Slic:
     r"""SLIC: k-means on color and position, each pixel among the nine nearest centers, then a clean-up.
 
@@ -65,9 +64,6 @@ class Slic:
     iterations: int = 10
 
     def __call__(self, image: np.ndarray) -> np.ndarray:
-        _check_whole("count", self.count)
-        _check_whole("iterations", self.iterations)
-        check_positive("compactness", self.compactness, "use 10.")
         colors = scaled(image)
         h, w, c = colors.shape
         step = np.sqrt(h * w / self.count)
@@ -109,6 +105,7 @@ def _cells_around(rows: int, columns: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, scale=Positive(), sigma=Finite(least=0, hint="use 0.8 pixels."), smallest=Whole(1))
 class Felzenszwalb:
     r"""Segments grown along edges of similar color, as long as the step between them is small beside those within.
 
@@ -134,10 +131,6 @@ class Felzenszwalb:
     def __call__(self, image: np.ndarray) -> np.ndarray:
         from scipy.ndimage import gaussian_filter
 
-        check_positive("scale", self.scale, "use a number such as 10.")
-        _check_whole("smallest", self.smallest)
-        if not (is_number(self.sigma) and self.sigma >= 0):
-            raise ExplainError(f"sigma={self.sigma!r} is not a number from 0 up.", hint="use 0.8 pixels.")
         colors = scaled(image)
         smooth = gaussian_filter(colors, (self.sigma, self.sigma, 0), mode="nearest") if self.sigma else colors
         p, q = neighbors(*colors.shape[:2])
@@ -233,8 +226,3 @@ def scaled(image: np.ndarray) -> np.ndarray:
     values = check_image(image).astype(np.float64)
     low, high = values.min(), values.max()
     return (values - low) / (high - low) if high > low else np.zeros_like(values)
-
-
-def _check_whole(name: str, value: object) -> None:
-    if not is_whole(value, 1):
-        raise ExplainError(f"{name}={value!r} is no whole number from 1 up.", hint="use a number such as 50.")

@@ -13,9 +13,9 @@ from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
 from turnabout.explain.base import Explained, Explainer, Question
 from turnabout.explain.engine import Fit, join
-from turnabout.explain.lime.common import batched_fit, check_fit, lone_notes, warn_of_selection
+from turnabout.explain.lime.common import batched_fit, lone_notes, warn_of_selection
 from turnabout.explain.lime.draws import Draws, Line, Part, parts_of
-from turnabout.explain.slopes.noise import check_positive
+from turnabout.parameters import Choice, Finite, Flag, Maybe, Positive, Whole, checked
 from turnabout.typing import Tensor
 
 Around = Literal["person", "mean"]
@@ -28,6 +28,15 @@ SLOPES = (
 
 
 @dataclass(frozen=True)
+@checked(
+    ExplainError,
+    discretize=Flag(),
+    around=Choice("person", "mean"),
+    samples=Whole(2),
+    width=Maybe(Positive(hint="None is 0.75 sqrt(number of features).")),
+    ridge=Finite(least=0, hint="the reference uses 1.0."),
+    select=Maybe(Whole(1, hint="use None for all features.")),
+)
 class LimeTable(Explainer):
     r"""Weighted ridge regression of the score on features of random people, nearer ones counting more.
 
@@ -95,18 +104,11 @@ class LimeTable(Explainer):
         return cls(discretize=discretize, around="mean", samples=samples, ridge=ridge, select=select)
 
     def _explain(self, question: Question) -> Explained:
-        check_fit(self.samples, self.ridge, self.select)
-        if self.ridge is None or self.around not in ("person", "mean") or not isinstance(self.discretize, bool):
-            raise ExplainError(
-                f"ridge={self.ridge!r}, around={self.around!r}, discretize={self.discretize!r}.",
-                hint="ridge is a number, around 'person' or 'mean', discretize True or False.",
-            )
         if question.background is None:
             raise ExplainError("LimeTable draws from a background.", hint="pass background=training people.")
         names = question.features
         notes = warn_of_selection(self.select, len(names))
         width = 0.75 * math.sqrt(len(names)) if self.width is None else self.width
-        check_positive("width", width, "None is 0.75 sqrt(number of features).")
         parts = parts_of(question.schema, question.background, self.discretize)
         draws = Draws.of(parts, self.samples - 1, np.random.default_rng(question.seed))
         shared = question.score.values(draws.values) if self.around == "mean" else None

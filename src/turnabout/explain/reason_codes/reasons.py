@@ -14,8 +14,10 @@ from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.responsiveness import responsiveness
 from turnabout.explain.records import known
 from turnabout.intervals import clopper_pearson
+from turnabout.markup import report_html
+from turnabout.parameters import Instance, Maybe, Whole, checked
 from turnabout.schema import Category, Number, Schema
-from turnabout.typing import Json, is_whole
+from turnabout.typing import Json
 
 ALONE, TOGETHER, NONE, UNKNOWN, CANNOT = "alone", "with others", "none shown", "unknown", "not actionable"
 BY_SCORE = "the share of their own changes of each that turn the decision, then by the plan"
@@ -111,6 +113,8 @@ class Reasons(Document):
         unit = f" {feature.unit}" if isinstance(feature, Number) and feature.unit else ""
         return f"{value:.12g}{unit}" if isinstance(value, (float, np.floating)) else f"{value}{unit}"
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         n = len(self.people)
         if not n:
@@ -136,6 +140,14 @@ class Reasons(Document):
         return super().to_dict() | {"people": plain_records(people), "reasons": plain_records(self.to_frame())}
 
 
+@checked(
+    ExplainError,
+    answer=Instance(Recourse, "an answer", hint="write reasons(method.find(people), problem)."),
+    problem=Instance(Problem, hint="write reasons(method.find(people), problem)."),
+    attribution=Maybe(Instance(Attribution, hint="use explainer.explain(...).")),
+    most=Whole(1, hint="letters give at most 4."),
+    values=Whole(2),
+)
 def reasons(
     answer: Recourse, problem: Problem, attribution: Attribution | None = None, most: int = 4, *, values: int = 2000
 ) -> Reasons:
@@ -159,12 +171,6 @@ def reasons(
     most : reasons for each person.
     values : as for responsiveness.
     """
-    if not isinstance(answer, Recourse) or not isinstance(problem, Problem):
-        raise ExplainError(
-            "reasons takes an answer and its problem.", hint="write reasons(method.find(people), problem)."
-        )
-    if not is_whole(most, 1):
-        raise ExplainError(f"most={most!r} is not a whole number from 1 up.", hint="letters give at most 4.")
     schema, refused = problem.schema, answer.people.index[answer.refused.to_numpy(dtype=bool)]
     _check_decisions(answer, problem)
     weights, ordered_by = _weights(attribution, schema, refused)
@@ -213,8 +219,6 @@ def _weights(attribution: Any, schema: Schema, refused: pd.Index) -> tuple[np.nd
     """(n, F) contributions of the refused, and what they are; None without an attribution."""
     if attribution is None:
         return None, BY_SCORE
-    if not isinstance(attribution, Attribution):
-        raise ExplainError(f"{type(attribution).__name__} is not an Attribution.", hint="use explainer.explain(...).")
     if attribution.kind != "contribution":
         wrong = {
             "direction": "a direction says where to move",

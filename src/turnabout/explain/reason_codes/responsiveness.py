@@ -19,9 +19,11 @@ from turnabout.explain.reason_codes.reach_one import (
     counts_by_structure,
     try_values,
 )
+from turnabout.markup import report_html
+from turnabout.parameters import Instance, Whole, checked
 from turnabout.schema import as_frame
 from turnabout.schema.legal_values import Others, OtherValues, others_of
-from turnabout.typing import Json, Tensor, is_whole
+from turnabout.typing import Json, Tensor
 
 FIXED = "the schema fixes it"
 MISSING = "their value is missing, and stays so"
@@ -74,6 +76,8 @@ class Responsiveness(Document):
         order = np.argsort(-mine["share"].fillna(-1.0).to_numpy(dtype=float), kind="stable")
         return mine.iloc[order]
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         if not self.refused:
             return f"nobody of {self.people} people is refused: there is nothing to answer to."
@@ -99,6 +103,7 @@ class Responsiveness(Document):
         return super().to_dict() | {"scores": plain_records(self.to_frame())}
 
 
+@checked(ExplainError, problem=Instance(Problem, hint="write Problem(schema, model, ...)."), values=Whole(2))
 def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Responsiveness:
     r"""Share of a feature's reachable changes that turn a refusal into a yes, for each refused person and feature.
 
@@ -128,10 +133,6 @@ def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Respons
     ----------
     Cheon, Wernerfelt, Friedler, Ustun (2024), Feature responsiveness scores: model-agnostic explanations for recourse.
     """
-    if not isinstance(problem, Problem):
-        raise ExplainError(f"{type(problem).__name__} is not a Problem.", hint="write Problem(schema, model, ...).")
-    if not is_whole(values, 2):
-        raise ExplainError(f"values={values!r} is not a whole number from 2 up.", hint="use 2000.")
     frame = as_frame(people)
     if not len(frame):
         raise ExplainError("there are no people.", hint="pass some rows.")

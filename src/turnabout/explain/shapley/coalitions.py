@@ -13,7 +13,8 @@ import torch
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Design
 from turnabout.explain.shapley.games import MOST, coalitions, kernel_weights
-from turnabout.typing import Tensor, is_whole
+from turnabout.parameters import Flag, Whole, checked
+from turnabout.typing import Tensor
 
 WIDEST = 1000  # features: the number of subsets is still a double
 LISTED = 100_000  # subsets of one size that are listed to draw from; beyond, they are drawn until they differ
@@ -53,6 +54,7 @@ class OneOut:
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, samples=Whole(2), paired=Flag())
 class ShapleySizes:
     """Masks under the Shapley kernel: sizes k with probability proportional to 1 / (k (m - k)), then a uniform subset.
 
@@ -73,8 +75,6 @@ class ShapleySizes:
 
     def design(self, width: int, rng: np.random.Generator) -> Design:
         least = least_samples(width)
-        if not is_whole(self.samples, 2):
-            raise ExplainError(f"samples={self.samples!r} is no number of masks.", hint="use a whole number like 2048.")
         if width > WIDEST:
             raise ExplainError(
                 f"{width} features are too many to draw coalitions of.", hint=f"use {WIDEST} or fewer: group columns."

@@ -16,8 +16,8 @@ from turnabout.explain.shapley.games import MOST, coalitions, shapley, shapley_o
 from turnabout.explain.shapley.remove import Background, Removal, Remove
 from turnabout.explain.shapley.structure import structured_shapley
 from turnabout.explain.shapley.values import AGREES, Mixture, slack
-from turnabout.explain.slopes.noise import check_flag
-from turnabout.typing import Tensor, is_whole
+from turnabout.parameters import Flag, Whole, checked
+from turnabout.typing import Tensor
 
 MASKS = 1 << 16  # coalitions written out at a time
 PROBES = 16  # pairs of coalitions that test whether three features interact
@@ -27,6 +27,7 @@ PAIRWISE = (
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, limit=Whole(1, most=MOST), structure=Flag(), pairwise=Flag())
 class ExactShapley(Explainer):
     r"""Shapley values, exact for the stand-in rows used.
 
@@ -66,12 +67,6 @@ class ExactShapley(Explainer):
     kind: ClassVar[Kind] = "contribution"
 
     def _explain(self, question: Question) -> Explained:
-        if not is_whole(self.limit, 1) or self.limit > MOST:
-            raise ExplainError(
-                f"limit={self.limit!r} is no number of features.", hint=f"use a whole number from 1 to {MOST}."
-            )
-        check_flag("structure", self.structure)
-        check_flag("pairwise", self.pairwise)
         operation = self.removal.operation(question)
         exact = not self.removal.drawn  # for the stand-in rows used
         note = self.removal.note(question)

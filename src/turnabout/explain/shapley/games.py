@@ -33,20 +33,18 @@ import math
 import torch
 
 from turnabout.errors import ExplainError
-from turnabout.typing import Tensor, is_whole
+from turnabout.parameters import Whole, checked
+from turnabout.typing import Tensor
 
 MOST = 22  # features whose coalitions can all be held: 2^22 numbers are 32 MiB
 
 
+@checked(ExplainError, m=Whole(1, most=MOST))
 def coalitions(m: int, start: int = 0, stop: int | None = None) -> Tensor:
     """(2^m, m) every coalition, 1 where a feature takes part; the first is empty, the last is everybody.
 
     start, stop : only those at these places.
     """
-    if not is_whole(m, 1) or m > MOST:
-        raise ExplainError(
-            f"m={m!r} features have no list of coalitions.", hint=f"use a whole number from 1 to {MOST}."
-        )
     places = torch.arange(start, 2**m if stop is None else min(stop, 2**m)).unsqueeze(1)
     return (places >> torch.arange(m - 1, -1, -1)).bitwise_and(1).to(torch.float64)
 
@@ -127,10 +125,9 @@ def kernel_weights(m: int) -> Tensor:
     return torch.tensor([math.inf, *inner, math.inf], dtype=torch.float64)
 
 
+@checked(ExplainError, m=Whole(2))
 def kernel_matrix(m: int) -> Tensor:
     """A = E[z z'] (m, m) under the normalised kernel; formula (4)."""
-    if not is_whole(m, 2):
-        raise ExplainError(f"m={m!r} features have no kernel matrix.", hint="use a whole number from 2 up.")
     mass = sum(1 / (k * (m - k)) for k in range(1, m))
     off = sum((k - 1) / (m - k) for k in range(2, m)) / (m * (m - 1) * mass)
     return torch.full((m, m), off, dtype=torch.float64).fill_diagonal_(0.5)

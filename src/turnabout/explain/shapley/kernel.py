@@ -14,7 +14,7 @@ from turnabout.explain.engine import Design, Fit, LocalApproximation, SquaredErr
 from turnabout.explain.shapley.coalitions import ShapleySizes, Strata
 from turnabout.explain.shapley.games import constrained, kernel_matrix, kernel_weights
 from turnabout.explain.shapley.remove import Background, Removal
-from turnabout.explain.slopes.noise import check_flag
+from turnabout.parameters import Flag, Whole, checked
 from turnabout.typing import Tensor
 
 NORMAL = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
@@ -123,6 +123,7 @@ def _error(design: Design, reader: Tensor, residual: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, samples=Whole(2), paired=Flag(), unbiased=Flag())
 class KernelShap(Explainer):
     r"""Shapley values by sampling coalitions.
 
@@ -163,8 +164,6 @@ class KernelShap(Explainer):
     kind: ClassVar[Kind] = "contribution"
 
     def _explain(self, question: Question) -> Explained:
-        check_flag("paired", self.paired)
-        check_flag("unbiased", self.unbiased)
         engine = LocalApproximation(
             ShapleySizes(self.samples, self.paired),
             self.removal.operation(question),

@@ -20,9 +20,9 @@ from turnabout.explain.base import Question
 from turnabout.explain.engine import Operation
 from turnabout.explain.score import Score
 from turnabout.explain.shapley.values import HELD, Mixture, coalition_values
-from turnabout.explain.slopes.noise import check_positive
+from turnabout.parameters import Maybe, Positive, Whole, checked
 from turnabout.schema import Category
-from turnabout.typing import Tensor, is_whole
+from turnabout.typing import Tensor
 
 
 class Removal(Protocol):
@@ -43,6 +43,7 @@ class Removal(Protocol):
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, rows=Maybe(Whole(1)))
 class Background:
     """Rows of the background, each a whole: the interventional mean, and the default.
 
@@ -64,7 +65,6 @@ class Background:
         rows = background_of(question)
         if self.rows is None:
             return rows
-        check_count("rows", self.rows, 1)
         if len(rows) <= self.rows:
             return rows
         return rows[torch.linspace(0, len(rows) - 1, self.rows, dtype=torch.float64).round().long()]
@@ -112,6 +112,7 @@ def _typical(part: Tensor, scalar: bool) -> Tensor:
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, draws=Whole(1))
 class Marginals:
     """Draws of each feature from its own marginal in the background, features independent of each other.
 
@@ -126,7 +127,6 @@ class Marginals:
     drawn: ClassVar[bool] = True
 
     def operation(self, question: Question) -> Remove:
-        check_count("draws", self.draws, 1)
         rows, m = background_of(question), len(question.features)
         pick = torch.as_tensor(np.random.default_rng(question.seed).integers(len(rows), size=(self.draws, m)))
         return Remove.of(question, rows.gather(0, pick[:, question.feature_of]))
@@ -139,6 +139,7 @@ class Marginals:
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, rows=Maybe(Whole(1)), width=Positive(hint="use a share of the range, such as 0.1."))
 class Conditional:
     """Rows of the background, weighted by how near they are in the features that are kept (Aas et al., 2021).
 
@@ -156,7 +157,6 @@ class Conditional:
     drawn: ClassVar[bool] = False
 
     def operation(self, question: Question) -> Remove:
-        check_positive("width", self.width, "use a share of the range, such as 0.1.")
         return Remove.of(question, Background(self.rows).taken(question), self.width)
 
     def note(self, question: Question) -> str:
@@ -172,12 +172,6 @@ def background_of(question: Question) -> Tensor:
             hint="pass background=people, a table of ordinary people such as the training rows.",
         )
     return question.background
-
-
-def check_count(name: str, value: object, least: int) -> None:
-    """Refuse what is no whole number of at least so much."""
-    if not is_whole(value, least):
-        raise ExplainError(f"{name}={value!r} is not a whole number from {least} up.", hint="use 100.")
 
 
 @dataclass(frozen=True, eq=False)

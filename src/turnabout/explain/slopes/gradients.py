@@ -15,8 +15,9 @@ from turnabout.errors import ExplainError
 from turnabout.explain.base import Explained, Explainer, Question
 from turnabout.explain.engine import CHUNK, Affine, Alike, Fit, GradientMatching, LocalApproximation, Operation
 from turnabout.explain.score import Score
-from turnabout.explain.slopes.noise import Add, check_flag
+from turnabout.explain.slopes.noise import Add
 from turnabout.explain.slopes.paths import Along, Arrival, Nothing, Uniform
+from turnabout.parameters import Flag, Whole, checked
 from turnabout.typing import Tensor
 
 STEP = float(np.finfo(np.float64).eps) ** (1 / 3)  # where rounding and curvature err alike
@@ -36,6 +37,7 @@ class DegenerateGradient(UserWarning):
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, differences=Flag())
 class Gradient(Explainer):
     r"""The slope of the score at the person's own row, one number for each encoded column.
 
@@ -59,7 +61,6 @@ class Gradient(Explainer):
     kind: ClassVar[Kind] = "slope"
 
     def _explain(self, question: Question) -> Explained:
-        check_flag("differences", self.differences)
         operation: Operation = Differences() if self.differences else Add()
         engine = LocalApproximation(Nothing(), operation, Alike(), GradientMatching(), Affine())
         fit = engine.fit(question.score, question.x, question.seed)
@@ -97,6 +98,7 @@ class GradientTimesInput(Explainer):
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, nodes=Whole(1, hint="use 64, or more for a crooked score."))
 class IntegratedGradients(Explainer):
     r"""The mean gradient on the straight line from a baseline, times the way: one number for each feature.
 

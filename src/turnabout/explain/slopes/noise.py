@@ -11,12 +11,16 @@ import torch
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Design
 from turnabout.explain.score import Score
-from turnabout.typing import Tensor, is_number, is_whole
+from turnabout.parameters import Declared, Whole, checked
+from turnabout.typing import Tensor
 
+SEED = Declared(ExplainError, seed=Whole(0, hint="use 0."))  # not by @checked: warnings count frames
+PAIRS = Whole(2, even=True, hint="draws come in pairs: use an even number, like 1000.")
 Spread = float | Sequence[float] | Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, samples=PAIRS)
 class Gaussian:
     """xi ~ N(0, Sigma), drawn in pairs e, -e.
 
@@ -34,17 +38,10 @@ class Gaussian:
         return covariance_of(self.spread, d)
 
     def design(self, width: int, rng: np.random.Generator) -> Design:
-        check_pairs(self.samples)
         root = torch.linalg.cholesky(self.covariance(width))
         half = torch.as_tensor(rng.standard_normal((self.samples // 2, width))) @ root.t()
         xi = torch.stack([half, -half], 1).reshape(-1, width)
         return Design(xi, torch.ones(len(xi), dtype=torch.float64), paired=True)
-
-
-def check_pairs(samples: object) -> None:
-    """Refuse a number of draws that does not come in pairs."""
-    if not is_whole(samples, 2) or int(samples) % 2:  # type: ignore[call-overload]
-        raise ExplainError(f"samples={samples!r} are no pairs of draws.", hint="use an even number, like 1000.")
 
 
 def covariance_of(spread: Spread, d: int) -> Tensor:
@@ -86,18 +83,5 @@ class Add:
 
 def check_seed(seed: object) -> int:
     """The seed, if it is one."""
-    if not is_whole(seed, 0):
-        raise ExplainError(f"seed={seed!r} is not a whole number from 0 up.", hint="use 0.")
+    SEED.check(seed=seed)
     return int(seed)  # type: ignore[call-overload]
-
-
-def check_flag(name: str, value: object) -> None:
-    """Refuse what is neither True nor False."""
-    if not isinstance(value, bool):
-        raise ExplainError(f"{name}={value!r} is neither True nor False.", hint="use one of them.")
-
-
-def check_positive(name: str, value: object, hint: str) -> None:
-    """Refuse what is no number above 0."""
-    if not (is_number(value) and float(value) > 0):  # type: ignore[arg-type]
-        raise ExplainError(f"{name}={value!r} is not a number above 0.", hint=hint)

@@ -10,7 +10,8 @@ import torch
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Design
 from turnabout.explain.score import Score
-from turnabout.typing import Tensor, is_whole
+from turnabout.parameters import Whole, checked
+from turnabout.typing import Tensor
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,13 @@ class Arrival:
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, nodes=Whole(1, hint="use 64, or more for a crooked score."))
 class Uniform:
     """a ~ U(0, 1), by the nodes and weights of Gauss and Legendre: exact for polynomials in a of degree 2 nodes - 1."""
 
     nodes: int = 64
 
     def design(self, width: int, rng: np.random.Generator) -> Design:
-        if not is_whole(self.nodes, 1):
-            raise ExplainError(
-                f"nodes={self.nodes!r} is not a whole number from 1 up.", hint="use 64, or more for a crooked score."
-            )
         if width != 1:
             raise ExplainError(
                 f"a place on a path is one number, and {width} were asked for.", hint="use it with Along."

@@ -23,8 +23,9 @@ from turnabout.explain.engine import (
 )
 from turnabout.explain.score import Score
 from turnabout.explain.slopes.closed import closed_slope
-from turnabout.explain.slopes.noise import Add, Gaussian, Spread, check_pairs, covariance_of
+from turnabout.explain.slopes.noise import PAIRS, Add, Gaussian, Spread, covariance_of
 from turnabout.explain.slopes.trees import missing_cells
+from turnabout.parameters import Choice, checked
 from turnabout.schema import Category
 from turnabout.typing import Tensor
 
@@ -37,6 +38,7 @@ HELD = (
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, samples=PAIRS, estimator=Choice(*get_args(Estimator)))
 class SmoothGrad(Explainer):
     r"""The mean slope of the score around a person, one number for each encoded column.
 
@@ -70,11 +72,6 @@ class SmoothGrad(Explainer):
     kind: ClassVar[Kind] = "slope"
 
     def _explain(self, question: Question) -> Explained:
-        if self.estimator not in get_args(Estimator):
-            raise ExplainError(
-                f"estimator={self.estimator!r} is none.", hint=f"use one of {', '.join(get_args(Estimator))}."
-            )
-        check_pairs(self.samples)
         score, x = question.score, question.x
         sigma = covariance_of(self.spread, x.shape[1])
         if self.estimator in ("auto", "closed"):
@@ -100,6 +97,7 @@ class SmoothGrad(Explainer):
 
 
 @dataclass(frozen=True)
+@checked(ExplainError, samples=PAIRS)
 class CLime(Explainer):
     r"""The least-squares slope of the score around a person, one number for each encoded column.
 

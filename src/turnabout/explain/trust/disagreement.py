@@ -13,7 +13,9 @@ from turnabout.core import Attribution
 from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.records import known
-from turnabout.typing import Json, is_whole
+from turnabout.markup import report_html
+from turnabout.parameters import Whole, checked
+from turnabout.typing import Json
 
 METRICS = (
     "feature_agreement",
@@ -55,6 +57,8 @@ class Disagreement(Document):
         """Plain values for JSON: the means and the notes."""
         return {"k": self.k, "means": plain_records(self.means.reset_index())} | super().to_dict()
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         people = len(self.table.index.get_level_values("person").unique())
         lines = [f"agreement of methods over {people} people, top {self.k} features; mean (lowest to highest):"]
@@ -71,6 +75,7 @@ class Disagreement(Document):
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
 
+@checked(ExplainError, k=Whole(1))
 def disagreement(attributions: Mapping[str, Attribution], k: int = 4) -> Disagreement:
     r"""Agreement between attributions of the same people by several methods.
 
@@ -99,7 +104,7 @@ def disagreement(attributions: Mapping[str, Attribution], k: int = 4) -> Disagre
     """
     names, values, index, notes = _aligned(attributions)
     d = values.shape[2]
-    if not is_whole(k, 1) or k > d:
+    if k > d:
         raise ExplainError(f"k={k!r} is not a whole number from 1 to {d}.", hint=f"there are {d} features.")
     sizes, signs = np.abs(values), np.sign(values)
     order = np.argsort(-sizes, axis=2, kind="stable")

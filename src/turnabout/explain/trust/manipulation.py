@@ -14,9 +14,11 @@ from turnabout.errors import ExplainError
 from turnabout.explain.base import Explainer
 from turnabout.explain.records import known
 from turnabout.explain.score import Function, Output, Score, as_points
+from turnabout.markup import report_html
 from turnabout.models import Model
+from turnabout.parameters import Finite, Instance, Positive, Whole, checked
 from turnabout.schema import Scalar, Schema
-from turnabout.typing import Json, Tensor, is_number, is_whole
+from turnabout.typing import Json, Tensor
 
 SHRINK = 0.7  # by which the search narrows from round to round
 REACH = 0.1  # share of the box over which the slope of the score is measured
@@ -57,6 +59,8 @@ class Manipulability(Document):
         angles = self.table["angle"].dropna()
         return float(angles.max()) if len(angles) else None
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         if self.worst is None:
             return f"every attribution of {self.made_by} is zero: there is no angle to turn."
@@ -78,6 +82,15 @@ class Manipulability(Document):
         return super().to_dict() | {"people": plain_records(self.to_frame())}
 
 
+@checked(
+    ExplainError,
+    explainer=Instance(Explainer, "an explainer", hint="use one of turnabout.explain."),
+    radius=Positive(hint="use 0.05, in units of the columns."),
+    tolerance=Finite(least=0, hint="use 0.05, in units of the score."),
+    rounds=Whole(1),
+    draws=Whole(1),
+    seed=Whole(0),
+)
 def manipulability(
     explainer: Explainer,
     model: Model | Score | Function,
@@ -115,7 +128,6 @@ def manipulability(
     ----------
     Dombrowski et al. (2019), Explanations can be manipulated and geometry is to blame.
     """
-    _check(explainer, radius, tolerance, rounds, draws, seed)
     schema = model.schema if isinstance(model, Model) else None
     index = explainer.explain(model, people, background=background, output=output, seed=seed).values.index
     points = people if isinstance(people, torch.Tensor) or schema is not None else np.array(people)
@@ -223,17 +235,3 @@ def _wrap(search: _Search, schema: Schema | None, index: pd.Index, radius: float
     columns = [f"x{j}" for j in range(search.x.shape[1])] if schema is None else list(schema.columns)
     points = pd.DataFrame(search.best.numpy(), index=index, columns=columns)
     return Manipulability(table, points, radius, search.tolerance, made_by, search.tried)
-
-
-def _check(explainer: object, radius: object, tolerance: object, rounds: object, draws: object, seed: object) -> None:
-    if not isinstance(explainer, Explainer):
-        raise ExplainError(f"{type(explainer).__name__} is no explainer.", hint="use one of turnabout.explain.")
-    if not (is_number(radius) and float(radius) > 0):  # type: ignore[arg-type]
-        raise ExplainError(f"radius={radius!r} is not a number above 0.", hint="use 0.05, in units of the columns.")
-    if not (is_number(tolerance) and float(tolerance) >= 0):  # type: ignore[arg-type]
-        raise ExplainError(
-            f"tolerance={tolerance!r} is not a number from 0 up.", hint="use 0.05, in units of the score."
-        )
-    for name, value, least in (("rounds", rounds, 1), ("draws", draws, 1), ("seed", seed, 0)):
-        if not is_whole(value, least):
-            raise ExplainError(f"{name}={value!r} is not a whole number from {least} up.", hint="leave it out.")

@@ -12,7 +12,9 @@ import pandas as pd
 from turnabout.core import Attribution
 from turnabout.documents import Document
 from turnabout.errors import ExplainError
-from turnabout.typing import Level, is_number, is_whole
+from turnabout.markup import report_html
+from turnabout.parameters import Finite, Whole, checked
+from turnabout.typing import Level
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,8 @@ class Pick(Document):
     covered: tuple[str, ...]
     share: float | None
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         if self.share is None:
             return f"nobody is picked: no weight of {len(self.importance)} features is large enough to be shown"
@@ -43,6 +47,7 @@ class Pick(Document):
         )
 
 
+@checked(ExplainError, budget=Whole(1), tol=Finite(least=0, hint="0 counts every weight but 0."))
 def pick(explanations: Attribution | pd.DataFrame | np.ndarray, budget: int = 5, tol: float = 0.0) -> Pick:
     r"""A few people whose explanations cover the features that matter, by lazy greedy search.
 
@@ -66,10 +71,6 @@ def pick(explanations: Attribution | pd.DataFrame | np.ndarray, budget: int = 5,
     Ribeiro, Singh, Guestrin (2016), "Why should I trust you?": explaining the predictions of any classifier.
     """
     table = _table(explanations)
-    if not is_whole(budget, 1):
-        raise ExplainError(f"budget={budget!r} is no number of people.", hint="use a whole number from 1 up.")
-    if not is_number(tol) or tol < 0:
-        raise ExplainError(f"tol={tol!r} is not a number from 0 up.", hint="0 counts every weight but 0.")
     size = np.abs(table.to_numpy(dtype=np.float64))
     importance = np.sqrt(size.sum(0))
     shows = [np.flatnonzero(row > tol) for row in size]

@@ -17,8 +17,10 @@ from turnabout.explain.score import Function, Output, Score
 from turnabout.explain.slopes.noise import check_seed
 from turnabout.explain.trust.disagreement import correlation, mean_ranks
 from turnabout.intervals import mean_interval
+from turnabout.markup import report_html
 from turnabout.models import Model
-from turnabout.typing import Json, is_number, is_whole
+from turnabout.parameters import Finite, Instance, Whole, checked
+from turnabout.typing import Json
 
 Explainable = Model | Score | Function
 Verdict = Literal["DIFFER", "ALIKE", "UNDETERMINED"]
@@ -60,6 +62,8 @@ class Randomisation(Document):
             return "UNDETERMINED"
         return "DIFFER" if high < self.alike else "ALIKE" if low > self.alike else "UNDETERMINED"
 
+    _repr_html_ = report_html
+
     def __str__(self) -> str:
         what = f"{self.made_by}, {self.models} randomised models, {self.people} people"
         if self.size is None:
@@ -88,6 +92,12 @@ class Randomisation(Document):
         return out | {"models": self.models, "people": self.people}
 
 
+@checked(
+    ExplainError,
+    explainer=Instance(Explainer, "an explainer", hint="use one of turnabout.explain."),
+    count=Whole(2),
+    alike=Finite(above=-1, below=1),
+)
 def randomisation(
     explainer: Explainer,
     model: Explainable,
@@ -119,10 +129,6 @@ def randomisation(
     ----------
     Adebayo et al. (2018), Sanity checks for saliency maps.
     """
-    if not isinstance(explainer, Explainer):
-        raise ExplainError(f"{type(explainer).__name__} is no explainer.", hint="use one of turnabout.explain.")
-    if not (is_number(alike) and -1 < alike < 1):
-        raise ExplainError(f"alike={alike!r} is no correlation between -1 and 1.", hint="use 0.5.")
     models = _models(randomised, count, seed)
     base = explainer.explain(model, people, background=background, output=output, seed=seed)
     if len(base.names) < 3:
@@ -140,8 +146,6 @@ def randomisation(
 
 def _models(randomised: Any, count: int, seed: int) -> list[Explainable]:
     if callable(randomised) and not isinstance(randomised, (Score, Model)):
-        if not is_whole(count, 2):
-            raise ExplainError(f"count={count!r} is not a whole number from 2 up.", hint="use 10.")
         return [randomised(int(s)) for s in np.random.default_rng(check_seed(seed)).integers(2**31, size=count)]
     if not isinstance(randomised, Sequence) or len(randomised) < 2:
         raise ExplainError(

@@ -10,6 +10,7 @@ import torch
 
 from turnabout.actions import BoundActions
 from turnabout.core.run import Run
+from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
 from turnabout.methods.sequences.decision import Decision
@@ -18,6 +19,7 @@ from turnabout.methods.sequences.shrink import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.trust import walk
 from turnabout.models import Differentiable
+from turnabout.parameters import Instance, Maybe, Whole, checked
 from turnabout.typing import Tensor
 
 Parts = Callable[..., Iterator[slice]]
@@ -27,6 +29,14 @@ ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
 
 
 @dataclass(frozen=True)
+@checked(
+    MethodError,
+    draws=Whole(1),
+    restarts=Whole(1),
+    descent=Maybe(Instance(Descent)),
+    rounds=Whole(0),
+    teeth=Whole(0),
+)
 class Effort:
     """How hard to look for the parameters of one word.
 

@@ -10,7 +10,8 @@ import torch
 
 from turnabout.core import Method
 from turnabout.errors import AuditError
-from turnabout.typing import Tensor, is_whole
+from turnabout.parameters import Instance, Whole, checked
+from turnabout.typing import Tensor
 
 
 @runtime_checkable
@@ -138,6 +139,7 @@ def _stacked(sets: list[Tensor], x: Tensor) -> Tensor:
     return torch.stack([torch.cat([row, row[:1].expand(k - len(row), -1)]) for row in rows])
 
 
+@checked(AuditError, method=Instance(Method, hint="pass a fitted method."), options=Whole(1))
 def counterfactual_map(method: Method, options: int = 1, seed: int = 0) -> AttributionMap:
     """The recourse of a fitted method as a map: x_new - x of the first option, 0 where there is none.
 
@@ -145,10 +147,6 @@ def counterfactual_map(method: Method, options: int = 1, seed: int = 0) -> Attri
     a staircase, and its jumps there are those of the table, not of the method. With more options it is set-valued, and
     a person with fewer has their first one repeated.
     """
-    if not isinstance(method, Method):
-        raise AuditError(f"{type(method).__name__} is no Method.", hint="pass a fitted method.")
-    if not is_whole(options, 1):
-        raise AuditError(f"options={options!r} is not a whole number from 1 up.", hint="use 1.")
     if not hasattr(method, "problem_"):
         raise AuditError(f"{type(method).__name__} has not seen a problem yet.", hint="call fit(problem) first.")
 

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import check_whole
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.parameters import Positive, Whole, checked
 from turnabout.stdout import stdout_for_data
 from turnabout.studies.attribution_maps.asking import Decider, asking, read_points
 from turnabout.studies.attribution_maps.attainable import attainable, axis_hits
-from turnabout.studies.attribution_maps.line import OFF_CENTRE, TIES, check_delta, settled
+from turnabout.studies.attribution_maps.line import OFF_CENTRE, TIES, settled
 from turnabout.studies.attribution_maps.moves import AuditMoves, Bounds, OneFeature
 from turnabout.studies.attribution_maps.number_line import Interval, without
 from turnabout.studies.attribution_maps.out_of_reach import YES
@@ -65,6 +65,7 @@ class Conflicts(Document):
         return f"column {self.column}, delta {self.delta:g}: in conflict {self.rate}{how}; nobody would be for {free}"
 
 
+@checked(AuditError, delta=Positive())
 def in_conflict(model: Decider, points: Tensor, delta: float, column: int, bounds: Bounds | None = None) -> Conflicts:
     r"""Whether each refused person stands in a conflict along one feature.
 
@@ -83,7 +84,6 @@ def in_conflict(model: Decider, points: Tensor, delta: float, column: int, bound
     bounds : lowest and highest values people may reach: `problem.bounds`. Without them a yes is looked for up to
         4 delta away, which decides (1), and `free_deltas` ends at 2 delta.
     """
-    check_delta(delta)
     x = read_points(points)
     (place,) = OneFeature(column=column).columns(x.shape[1])
     refused = (asking(model)(x) < 0).nonzero().squeeze(1)
@@ -165,6 +165,7 @@ class ConflictPair(Document):
     sampled: bool
 
 
+@checked(AuditError, delta=Positive(), pairs=Whole(1), seed=Whole(0))
 def find_conflicts(
     model: Decider,
     points: Tensor,
@@ -188,10 +189,7 @@ def find_conflicts(
     ----------
     pairs : how many pairs to return, at most.
     """
-    check_delta(delta)
-    check_whole("seed", seed, 0, "use 0.")
     allowed = read_moves(moves)
-    check_whole("pairs", pairs, 1, "use 4.")
     x = read_points(points)
     if isinstance(allowed, OneFeature) or x.shape[1] == 1:
         columns = allowed.columns(x.shape[1]) if isinstance(allowed, OneFeature) else (0,)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from turnabout.audit.reach import check_whole
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.parameters import Each, Positive, Whole, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Directions, ask_map, read_points
-from turnabout.typing import Tensor, is_number
+from turnabout.typing import Tensor
 
 RHOS = (1e-1, 1e-2, 1e-3, 1e-4)
 NOISE = 0.01  # a difference counts when its standard error is below this share of it
@@ -104,6 +104,14 @@ class Jump(Document):
         return f"changes by {self.size:.6g} over a length of {self.width:.1e} at {show_point(self.x)}"
 
 
+@checked(
+    AuditError,
+    rhos=Each(Positive(), hint="use numbers above 0, such as (0.1, 0.01)."),
+    directions=Whole(1),
+    top=Whole(1),
+    repeats=Whole(1),
+    seed=Whole(0),
+)
 def continuity(
     phi: AttributionMap,
     points: Tensor,
@@ -131,11 +139,6 @@ def continuity(
     repeats : most times that a noisy map is asked.
     """
     x = read_points(points)
-    if not len(rhos) or not all(is_number(rho) and rho > 0 for rho in rhos):
-        raise AuditError(f"rhos={rhos!r} are no distances.", hint="use numbers above 0, such as (0.1, 0.01).")
-    for name, value in (("directions", directions), ("top", top), ("repeats", repeats)):
-        check_whole(name, value, 1, "leave it at its default.")
-    check_whole("seed", seed, 0, "use 0.")
     rng = np.random.default_rng(seed)
     n, d = x.shape
     one_way = 1 if d == 1 else directions

@@ -10,8 +10,9 @@ import torch
 
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.parameters import Choice, Positive, checked
 from turnabout.studies.attribution_maps.number_line import Curve, Interval, Line, without
-from turnabout.typing import Moves, Tensor, is_number
+from turnabout.typing import Moves, Tensor
 
 TIES = 32  # units in the last place within which a length of moves counts as equal to a width, or to half of it
 OFF_CENTRE = 0.382  # a start pair is not symmetric, or the first midpoint would fall on the zero of an odd map
@@ -80,6 +81,7 @@ class LineReport(Document):
         return f"delta {self.delta:g}: no explanation is both continuous and recourse sensitive{how}: {where}"
 
 
+@checked(AuditError, delta=Positive(), moves=Choice("free", "up", "down", "fixed"))
 def one_dimension(
     f: Curve | Line,
     delta: float,
@@ -113,8 +115,6 @@ def one_dimension(
     ----------
     Fokkema, de Heide, van Erven (2023), Attribution-based explanations that provide recourse cannot be robust.
     """
-    check_delta(delta)
-    _check_moves(moves)
     line = _read(f, low, high, roots, cells)
     components: list[Component] = []
     conflicts: list[LineConflict] = []
@@ -136,6 +136,7 @@ def one_dimension(
     return LineReport(float(delta), not conflicts, tuple(components), tuple(conflicts), line.exact)
 
 
+@checked(AuditError, moves=Choice("free", "up", "down", "fixed"))
 def conflict_free_deltas(
     f: Curve | Line,
     low: float | None = None,
@@ -146,7 +147,6 @@ def conflict_free_deltas(
     cells: int = 4096,
 ) -> tuple[Interval, ...]:
     """The delta for which `one_dimension` answers possible, as intervals within (0, inf); parameters as there."""
-    _check_moves(moves)
     line = _read(f, low, high, roots, cells)
     bad = [
         _conflict_range(gap, math.inf)
@@ -210,14 +210,3 @@ def _read(f: Curve | Line, low: float | None, high: float | None, roots: Iterabl
     if low is None or high is None:
         raise AuditError("the range of the line is not given.", hint="pass low= and high=.")
     return Line.scan(f, low, high, cells) if roots is None else Line.from_roots(f, roots, low, high)
-
-
-def check_delta(delta: object) -> None:
-    """Refuse what is no length of a move."""
-    if not is_number(delta) or not float(delta) > 0:  # type: ignore[arg-type]
-        raise AuditError(f"delta={delta!r} is no length of a move.", hint="use a number above 0.")
-
-
-def _check_moves(moves: object) -> None:
-    if moves not in ("free", "up", "down", "fixed"):
-        raise AuditError(f"moves={moves!r} is no way to move.", hint="use 'free', 'up', 'down' or 'fixed'.")

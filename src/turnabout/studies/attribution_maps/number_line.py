@@ -11,7 +11,8 @@ import torch
 
 from turnabout.documents import Document
 from turnabout.errors import AuditError
-from turnabout.typing import Json, Tensor, is_number, is_whole
+from turnabout.parameters import Whole, checked
+from turnabout.typing import Json, Tensor, is_number
 
 HALVINGS = 1200  # enough to bring any two doubles together
 LOOKS = 512  # places at which given roots are put to the test
@@ -127,11 +128,10 @@ class Line:
         return cls.from_cells(ends, at, [bool(v) for v in middle], exact=True)
 
     @classmethod
+    @checked(AuditError, cells=Whole(1))
     def scan(cls, f: Curve, low: float, high: float, cells: int = 4096) -> Line:
         """From a grid, each change of the answer brought to neighbouring doubles by halving."""
         check_range(low, high)
-        if not is_whole(cells, 1):
-            raise AuditError(f"cells={cells!r} is not a whole number from 1 up.", hint="use 4096.")
         grid = torch.linspace(low, high, cells + 1, dtype=torch.float64)
         yes = _ask(f, grid)
         turns = (yes[1:] != yes[:-1]).nonzero().squeeze(1)

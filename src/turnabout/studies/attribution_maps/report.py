@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnabout.audit.reach import check_whole
 from turnabout.documents import Document
+from turnabout.errors import AuditError
+from turnabout.parameters import Whole, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, asking, read_points
 from turnabout.studies.attribution_maps.conflict import (
     ConflictPair,
@@ -65,6 +66,7 @@ class AttributionAudit(Document):
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
+@checked(AuditError, most=Whole(1))
 def audit_attribution(
     model: Decider,
     phi: AttributionMap,
@@ -100,7 +102,6 @@ def audit_attribution(
     most : refused points for continuity and conflicts, the first ones; at each of them the map is asked 17 times for
         every distance, so take few where it is slow.
     """
-    check_whole("most", most, 1, "use 2048.")
     x = read_points(points)
     allowed = read_moves(moves)
     sensitivity = recourse_sensitivity(model, phi, x, delta, allowed, top, seed=seed)

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import check_whole
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.parameters import Positive, Share, Whole, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, Directions, ask_map, asking, read_points
 from turnabout.studies.attribution_maps.attainable import attainable, axis_hits
-from turnabout.studies.attribution_maps.line import check_delta
 from turnabout.studies.attribution_maps.moves import Anywhere, AuditMoves, OneFeature
 from turnabout.studies.attribution_maps.out_of_reach import NONE, UNKNOWN, YES
 from turnabout.studies.attribution_maps.ray import first_yes, is_traced
-from turnabout.typing import Tensor, is_number
+from turnabout.typing import Tensor
 
 CHUNK = 1024  # points at a time
 
@@ -67,6 +66,7 @@ class Sensitivity(Document):
         return "\n".join(lines)
 
 
+@checked(AuditError, delta=Positive(), top=Whole(1), confidence=Share(above=0, below=1), seed=Whole(0))
 def recourse_sensitivity(
     model: Decider,
     phi: AttributionMap,
@@ -100,12 +100,7 @@ def recourse_sensitivity(
     ----------
     Fokkema, de Heide, van Erven (2023), Attribution-based explanations that provide recourse cannot be robust.
     """
-    check_delta(delta)
     allowed = read_moves(moves)
-    check_whole("top", top, 1, "use 4.")
-    check_whole("seed", seed, 0, "use 0.")
-    if not (is_number(confidence) and 0 < confidence < 1):
-        raise AuditError(f"confidence={confidence!r} is not strictly between 0 and 1.", hint="use 0.95.")
     x = read_points(points)
     margin = asking(model)(x)
     refused = (margin < 0).nonzero().squeeze(1)

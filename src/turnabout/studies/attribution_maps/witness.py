@@ -9,15 +9,15 @@ import torch
 
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.parameters import Positive, Share, checked
 from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, Directions, ask_map, asking, read_points
 from turnabout.studies.attribution_maps.attainable import attainable
 from turnabout.studies.attribution_maps.continuity import hausdorff, show_point, steepest_jump
-from turnabout.studies.attribution_maps.line import check_delta
 from turnabout.studies.attribution_maps.moves import AuditMoves, OneFeature
 from turnabout.studies.attribution_maps.out_of_reach import NONE, YES
 from turnabout.studies.attribution_maps.ray import is_traced
 from turnabout.studies.attribution_maps.sensitivity import follow, read_moves
-from turnabout.typing import Tensor, is_number
+from turnabout.typing import Tensor
 
 SPLITS = (0.4375, 0.5, 0.3125, 0.625)  # where a segment is cut: off the middle, elsewhere if w.phi is 0 there
 STEPS = 120
@@ -70,6 +70,7 @@ class Witness(Document):
         return f"points in a wrong direction at {where}{there}"
 
 
+@checked(AuditError, delta=Positive(), tolerance=Share(above=0, below=1))
 def find_witness(
     model: Decider,
     phi: AttributionMap,
@@ -104,10 +105,7 @@ def find_witness(
     ----------
     Fokkema, de Heide, van Erven (2023), Attribution-based explanations that provide recourse cannot be robust.
     """
-    check_delta(delta)
     allowed = read_moves(moves)
-    if not (is_number(tolerance) and 0 < tolerance < 1):
-        raise AuditError(f"tolerance={tolerance!r} is not strictly between 0 and 1.", hint="use 1e-6.")
     ends = read_points(torch.stack([torch.as_tensor(x_a).reshape(-1), torch.as_tensor(x_b).reshape(-1)]))
     w = read_points(torch.as_tensor(direction).reshape(1, -1))[0]
     if w.shape != ends[0].shape or not bool(w.any()):

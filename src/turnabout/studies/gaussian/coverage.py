@@ -14,8 +14,8 @@ from turnabout.audit.risk.report import RiskReport
 from turnabout.audit.risk.sums import Stand
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.parameters import Instance, Maybe, Share, Whole, checked
 from turnabout.studies.gaussian.gaussians import Gaussians
-from turnabout.typing import is_number, is_whole
 
 LANDINGS = (0.6, 0.95)  # probabilities at which people of the study land, evenly spread
 GAIN, LOSS = 1.0, 1.2
@@ -47,6 +47,17 @@ class Coverage(Document):
         return "\n".join(lines + [f"  {name:22s} {rate}" for name, rate in self.by_figure.items()])
 
 
+@checked(
+    AuditError,
+    n=Whole(1),
+    repeats=Whole(1),
+    accept=Share(above=0),
+    compliance=Share(above=0),
+    bootstrap=Whole(1),
+    confidence=Share(above=0, below=1),
+    seed=Whole(0),
+    study=Maybe(Instance(Gaussians)),
+)
 def risk_coverage(
     n: int = 500,
     repeats: int = 1000,
@@ -75,18 +86,6 @@ def risk_coverage(
     accept, compliance : r and rho, the same for all.
     bootstrap, confidence : as in `risk_of_recourse`.
     """
-    for name, value in (("n", n), ("repeats", repeats), ("bootstrap", bootstrap)):
-        if not is_whole(value, 1):
-            raise AuditError(f"{name}={value!r} is not a whole number from 1 up.", hint="use the default.")
-    if not (is_number(confidence) and 0 < confidence < 1):
-        raise AuditError(f"confidence={confidence!r} is not strictly between 0 and 1.", hint="use 0.95.")
-    if not is_whole(seed, 0):
-        raise AuditError(f"seed={seed!r} is not a whole number from 0 up.", hint="use 0.")
-    if study is not None and not isinstance(study, Gaussians):
-        raise AuditError(f"study={study!r} is no Gaussians.", hint="use the default.")
-    for name, share in (("accept", accept), ("compliance", compliance)):
-        if not (is_number(share) and 0 < share <= 1):
-            raise AuditError(f"{name}={share!r} is no share above 0.", hint="use the default.")
     study = Gaussians() if study is None else study
     truth = _truth(study, accept, compliance)
     held, given = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)

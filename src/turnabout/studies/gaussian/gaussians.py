@@ -16,8 +16,9 @@ from turnabout.core import Method, Problem, Proposal
 from turnabout.costs import L2
 from turnabout.errors import TurnaboutError
 from turnabout.models import Model, wrap
+from turnabout.parameters import Share, Whole, checked
 from turnabout.schema import Number, Schema
-from turnabout.typing import Tensor, is_number, is_whole
+from turnabout.typing import Tensor
 
 LEGACY_SEED, LEGACY_PER_CLASS = 1502, 500  # of the authors' figure
 NUDGE = 1e-6  # beyond a probability of 1/2, so that the printed row is accepted
@@ -123,12 +124,9 @@ class Gaussians:
         small = np.exp(-np.abs(margin))  # never overflows
         return np.where(margin >= 0, 1.0, small) / (1.0 + small)
 
+    @checked(TurnaboutError, n=Whole(1), seed=Whole(0))
     def sample(self, n: int, seed: int = 0) -> Draw:
         """n people, each of either class with probability 1/2."""
-        if not is_whole(n, 1) or not is_whole(seed, 0):
-            raise TurnaboutError(
-                f"n={n!r} people with seed={seed!r}.", hint="give whole numbers, n from 1, seed from 0."
-            )
         rng = np.random.default_rng(seed)
         y = rng.random(n) < 0.5
         root = np.linalg.cholesky(np.asarray(self.covariance))
@@ -177,9 +175,10 @@ class Gaussians:
         """R, the risk before recourse."""
         return _below(-self.normal_mean / self.normal_sd)  # (2)
 
+    @checked(TurnaboutError, compliance=Share(), accept=Share())
     def risk_after(self, probability: float = 0.5, compliance: float = 1.0, accept: float = 1.0) -> float:
         """R_Q when everyone refused is led to the line {eta = probability}, from 1/2 up."""
-        p, rho, r = _accepted(probability), _share("compliance", compliance), _share("accept", accept)
+        p, rho, r = _accepted(probability), float(compliance), float(accept)
         before = self.bayes_risk
         return before + r * (0.5 - (2.0 - rho) * before / 2.0 - rho * p / 2.0)  # (3)
 
@@ -274,9 +273,3 @@ def _accepted(probability: float) -> float:
     if p.ndim or p < 0.5:
         raise TurnaboutError(f"landing at {probability!r} is refused.", hint="land at 0.5 or more, all at one place.")
     return float(p)
-
-
-def _share(name: str, value: float) -> float:
-    if not (is_number(value) and 0 <= value <= 1):
-        raise TurnaboutError(f"{name}={value!r} is no share.", hint="use a number from 0 to 1.")
-    return float(value)

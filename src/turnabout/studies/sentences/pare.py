@@ -14,12 +14,26 @@ import torch
 
 from turnabout.core import GUARD, Status
 from turnabout.errors import TrainingError
+from turnabout.parameters import (
+    Choice,
+    Finite,
+    Flag,
+    Instance,
+    Maybe,
+    Parameters,
+    Positive,
+    Share,
+    Whole,
+    check_parameters,
+    checked,
+)
 from turnabout.studies.sentences.bag import UNKNOWN, Bag, Settings, Swaps, Texts, train_bag
-from turnabout.train.estimator import Parameters
 from turnabout.train.examples import read_labels, split
 from turnabout.train.progress import Bar
 from turnabout.train.stack import History, Keep
-from turnabout.typing import Progress, Tensor, is_number, is_whole
+from turnabout.typing import Progress, Tensor
+
+CANDIDATES = 'write {"bad": ("good",)}; turnabout.datasets.antonyms() has the form.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +46,25 @@ class Replacement:
     antonym: str
 
 
+@checked(
+    TrainingError,
+    candidates=Instance(Mapping, hint=CANDIDATES),
+    lam=Finite(least=0, hint="use 0 or more; 0.25 is the paper's."),
+    most=Whole(1),
+    dim=Whole(1),
+    hidden=Whole(1),
+    dropout=Finite(least=0, below=1, hint="0 drops nothing."),
+    word_dropout=Finite(least=0, below=1, hint="0 drops nothing."),
+    epochs=Whole(1),
+    batch=Whole(1),
+    lr=Positive(),
+    refused_only=Flag(),
+    keep=Choice(*get_args(Keep)),
+    patience=Maybe(Whole(1, hint="use 1 or more epochs, or None.")),
+    validation=Share(above=0, below=1),
+    threshold=Share(above=0, below=1),
+    seed=Whole(0),
+)
 class SentencePare(Parameters):
     r"""A classifier of sentences that is accurate and also grants recourse by replacing one word.
 
@@ -74,6 +107,8 @@ class SentencePare(Parameters):
     vocabulary_: dict[str, int]
     net_: Bag
     history_: History
+
+    refuses = TrainingError
 
     def __init__(
         self,
@@ -267,34 +302,13 @@ class SentencePare(Parameters):
         return Texts(self._encode(texts), y, Swaps(_pad(iter(out)), _pad(iter(into))))
 
     def _check(self) -> None:
-        self._require("lam", is_number(self.lam) and self.lam >= 0, "a weight", "use 0 or more; 0.25 is the paper's.")
-        for name in ("most", "dim", "hidden", "epochs", "batch"):
-            self._require(name, is_whole(getattr(self, name), 1), "a whole number from 1 up", "use 1 or more.")
-        for name in ("dropout", "word_dropout"):
-            share = getattr(self, name)
-            self._require(name, is_number(share) and 0 <= share < 1, "a share below 1", "0 drops nothing.")
-        self._require("lr", is_number(self.lr) and self.lr > 0, "a step size", "use 0.003.")
-        self._require("keep", self.keep in get_args(Keep), "known", "use 'loss', 'f1' or 'last'.")
-        waits = self.patience is None or is_whole(self.patience, 1)
-        self._require("patience", waits, "a number of epochs", "use 1 or more, or None.")
-        for name in ("validation", "threshold"):
-            value = getattr(self, name)
-            inside = is_number(value) and 0 < value < 1
-            self._require(name, inside, "a number between 0 and 1", "neither end is meant.")
-        self._require("seed", is_whole(self.seed, 0), "a whole number from 0 up", "use seed=0.")
-        hint = 'write {"bad": ("good",)}; turnabout.datasets.antonyms() has the form.'
-        if not isinstance(self.candidates, Mapping):
-            raise TrainingError(f"a {type(self.candidates).__name__} is not a Mapping of words.", hint=hint)
+        check_parameters(self)
         for word, others in self.candidates.items():
             listed = isinstance(others, Iterable) and not isinstance(others, str)
             if not listed or not all(map(_is_word, (word, *others))):
                 raise TrainingError(
-                    f"the candidates {others!r} of {word!r} are not single words in lower case.", hint=hint
+                    f"the candidates {others!r} of {word!r} are not single words in lower case.", hint=CANDIDATES
                 )
-
-    def _require(self, name: str, fits: bool, what: str, hint: str) -> None:
-        if not fits:
-            raise TrainingError(f"{name}={getattr(self, name)!r} is not {what}.", hint=hint)
 
 
 def read_sentences(sentences: Any) -> list[str]:

@@ -13,9 +13,10 @@ import torch
 from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.models import Linear, Model, Trees
+from turnabout.parameters import Whole, checked
 from turnabout.studies.strategic.search import Around
 from turnabout.studies.strategic.trees import NearestCell
-from turnabout.typing import Tensor, is_number, is_whole
+from turnabout.typing import Tensor, is_number
 
 NORMS = (1.0, 2.0, math.inf)
 SAME = 1e-9  # by how much two boundaries may differ and count as one
@@ -66,6 +67,7 @@ class Effective:
         return f"{self.original!r} with moves of at most {self.distance:g} (norm {self.norm:g}): {self.how}; {kind}"
 
 
+@checked(AuditError, seed=Whole(0))
 def effective_classifier(model: Model, distance: float, norm: float = 2, seed: int = 0) -> Effective:
     r"""The decision in effect, when people accept recourse if and only if the boundary is near.
 
@@ -92,8 +94,6 @@ def effective_classifier(model: Model, distance: float, norm: float = 2, seed: i
     Fokkema, Garreau, van Erven (2024), The risks of recourse in binary classification.
     """
     distance, norm = _check(model, distance, norm)
-    if not is_whole(seed, 0):
-        raise AuditError(f"seed={seed!r} is not a whole number from 0 up.", hint="use 0.")
     if isinstance(model, Linear):
         near = model.shifted(-distance * dual_norm(model, norm))  # (2)
         return Effective(model, distance, norm, True, "closed form", near, near.margin)

@@ -15,10 +15,10 @@ from turnabout.audit.risk.accepting import check_probabilities, numbers
 from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.models import Linear, Model
+from turnabout.parameters import Positive, Share, checked
 from turnabout.schema import as_frame
 from turnabout.studies.strategic.effective import check_distance, dual_norm
 from turnabout.studies.strategic.search import steepest
-from turnabout.typing import is_number
 
 STEPS = 40  # shifts tried per distance D, from -D to 2 D
 EDGE = 9.0  # deviations beyond the class means where nobody is
@@ -39,6 +39,7 @@ class Figures(Document):
 
 
 @dataclass(frozen=True)
+@checked(AuditError, mean=Positive(), sd=Positive(), share=Share(above=0, below=1))
 class GaussianLine:
     r"""A population on a line: t given the label is N(+-mean, sd^2), a share of the labels is good.
 
@@ -55,14 +56,6 @@ class GaussianLine:
     mean: float
     sd: float
     share: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not (is_number(self.mean) and self.mean > 0 and is_number(self.sd) and self.sd > 0):
-            raise AuditError(
-                f"mean={self.mean!r} and sd={self.sd!r} are no two classes.", hint="give two numbers above 0."
-            )
-        if not (is_number(self.share) and 0 < self.share < 1):
-            raise AuditError(f"share={self.share!r} of the good.", hint="give a number strictly between 0 and 1.")
 
     @property
     def threshold(self) -> float:

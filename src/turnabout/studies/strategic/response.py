@@ -11,9 +11,9 @@ import pandas as pd
 from turnabout.audit.estimate import Estimate
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.parameters import Share, Whole, checked
 from turnabout.studies.strategic.effective import check_distance
 from turnabout.studies.strategic.lines import Figures, GaussianLine, PeopleLine
-from turnabout.typing import is_number, is_whole
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ class StrategicResponse(Document):
         return "\n".join(lines)
 
 
+@checked(AuditError, compliance=Share(), seed=Whole(0))
 def strategic_response(
     line: GaussianLine | PeopleLine,
     distance: float,
@@ -133,10 +134,6 @@ def strategic_response(
             hint="pass a GaussianLine, or PeopleLine.of(model, people, eta).",
         )
     distance, _ = check_distance(distance, 2)
-    if not (is_number(compliance) and 0 <= compliance <= 1):
-        raise AuditError(f"compliance={compliance!r} is no share.", hint="use a number from 0 to 1.")
-    if not is_whole(seed, 0):
-        raise AuditError(f"seed={seed!r} is not a whole number from 0 up.", hint="use 0.")
     where = _read_shifts(shifts)
     before = line.figures(0.0, 0.0, 0.0)
     kinds = [1.0, 0.0, *([float(compliance)] if 0 < compliance < 1 else [])]

@@ -1,4 +1,4 @@
-"""How good answers are: Recourse -> tidy frame."""
+"""Validity, cost, sparsity, plausibility and diversity of options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from turnabout.core import Problem, Recourse, Status
-from turnabout.errors import ProblemError
+from turnabout.errors import ProblemError, also
 
 NEIGHBOURS = 5
 LOF_NEIGHBOURS = 20
@@ -23,7 +23,7 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
     and `inlier` (local outlier factor fitted on the accepted background rows says the plan is ordinary).
     """
     if not isinstance(answer, Recourse) or not isinstance(problem, Problem):
-        raise ProblemError(
+        raise also(ProblemError, TypeError)(
             f"metrics take an answer and its problem, not {type(answer).__name__} and {type(problem).__name__}.",
             hint="write metrics.measure(answer, problem).",
         )
