@@ -253,7 +253,6 @@ def test_the_reference_has_its_defaults():
         (lambda: LimeTable(select=0), "select=0"),
         (lambda: LimeTable(samples=3, ridge=0.0), "do not determine 3 slopes"),
     ],
-    ids=str,
 )
 def test_parameters_that_mean_nothing(lime, words):
     with pytest.raises(ExplainError) as error:
