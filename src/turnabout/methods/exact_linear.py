@@ -18,7 +18,7 @@ from turnabout.methods.moves import Moves, bent_features, only_jumps, straighten
 from turnabout.methods.program import Program, fits, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Additive
-from turnabout.parameters import Finite, Positive, Whole, checked
+from turnabout.parameters import Finite, Whole, checked
 from turnabout.schema import Category, Scalar
 from turnabout.schema.legal_values import grid_ends
 from turnabout.typing import Tensor
@@ -28,7 +28,7 @@ LONGEST = 128  # values of a feature in which the margin bends
 GENERATIONS = 3  # features of a plan that are ruled out together when looking for other options
 
 
-@checked(MethodError, tolerance=Finite(least=0), nodes=Whole(0), seconds=Positive())
+@checked(MethodError, tolerance=Finite(least=0), nodes=Whole(0), seconds=Finite(least=0))
 class ExactLinear(Method):
     r"""The proved cheapest plan, or a proof that there is none, for models in which each feature acts on its own.
 
