@@ -94,7 +94,7 @@ def test_split_is_disjoint_reproducible_and_keeps_the_accepted_share() -> None:
     pd.testing.assert_frame_equal(test.people, data.people.loc[test.people.index])
     pd.testing.assert_frame_equal(data.split(test=0.2, seed=3)[1].people, test.people)
     assert not data.split(test=0.2, seed=4)[1].people.index.equals(test.people.index)
-    with pytest.raises(DataError, match="not a share"):
+    with pytest.raises(DataError, match="not a number strictly between 0 and 1"):
         data.split(test=1.0)
 
 

@@ -76,7 +76,7 @@ def test_what_cannot_be_checked_is_said():
         check_stein(PROBIT.function, HERE, SIGMA, 1000)
     with pytest.raises(ExplainError, match="no covariance matrix"):
         check_stein(PROBIT, HERE, -1.0, 1000)
-    with pytest.raises(ExplainError, match="are no pairs of draws"):
+    with pytest.raises(ExplainError, match="samples=5, which is not an even number"):
         check_stein(PROBIT, HERE, SIGMA, 5)
     with pytest.raises(ExplainError, match="too few draws"):
         check_stein(PROBIT, HERE, SIGMA, 6)
