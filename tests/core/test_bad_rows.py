@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import turnabout as ta
@@ -582,3 +584,41 @@ def test_codes_trained_as_objects_beside_whole_numbers_of_arrow(tmp_path):
         answer.counts()["FOUND"] == 2
         and model.predict(answer.options[["rooms", "code"]].astype({"code": object})).all()
     )
+
+
+def test_a_probability_that_rounds_to_nothing_shifts_no_proof():
+    """P(yes) is 0 to the last bit for the person with a gap; how far below zero their margin is, it does not tell."""
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"c": rng.choice(["a", "b"], 200), "x": rng.integers(0, 41, 200).astype(float)})
+    table["y"] = np.where(rng.random(200) < 0.2, np.nan, rng.integers(0, 3, 200))
+    yes = (table.x > 30).to_numpy()
+    bins = make_pipeline(SimpleImputer(), KBinsDiscretizer(n_bins=3, encode="onehot-dense"))
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    columns = make_column_transformer((StandardScaler(), ["x"]), (bins, ["y"]), (encoder, ["c"]))
+    model = make_pipeline(columns, LinearDiscriminantAnalysis()).fit(table, np.where(yes, "approve", "later"))
+    model[-1].coef_, model[-1].intercept_ = 30 * model[-1].coef_, 30 * model[-1].intercept_
+    schema = ta.Schema(
+        [ta.Category("c", ("a", "b")), ta.Number("x", 0, 40, step=1), ta.Number("y", 0, 2, 1, missing=True)]
+    )
+    people = pd.DataFrame({"c": ["a", "b"], "x": [2.0, 5.0], "y": [np.nan, np.nan]}, dtype=object)
+    assert (model.predict_proba(people)[:, 0] == 0.0).all()
+    for who in people.index:
+        answer = ta.find(model, people.loc[[who]], schema=schema, background=table, target="approve", threshold=0.5)
+        assert answer.status[who] == ta.Status.FOUND
+        assert model.predict(answer.options[["c", "x", "y"]]).tolist() == ["approve"]
+
+
+def test_a_gap_among_objects_is_read_as_in_training_too():
+    """Training had <NA> in a column of Int64, which encoders know; among objects they take it for a strange level."""
+    rng = np.random.default_rng(0)
+    codes = pd.array(rng.choice([0, 2, 3, None], 300), dtype="Int64")
+    table = pd.DataFrame({"c": codes, "x": rng.integers(0, 50, 300)})
+    yes = (table.x + 12 * table.c.isna() > 30).to_numpy()
+    encoder = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["c"]), remainder="passthrough")
+    model = make_pipeline(encoder, LogisticRegression(max_iter=500)).fit(table, ~yes)
+    schema = ta.Schema([ta.Category("c", (0, 2, 3), missing=True), ta.Number("x", 0, 60, step=1)])
+    people = table.iloc[:60].astype({"c": object})
+    answer = ta.find(model, people, schema=schema, background=table, target=True)
+    options = answer.options[["c", "x"]]
+    assert options.c.isna().any() and not options.x[options.c.isna()].eq(people.x[:1].iloc[0]).all()
+    assert model.predict(options).all() and model.predict(options.astype({"c": "Int64"})).all()

@@ -26,6 +26,7 @@ from turnabout.typing import Tensor
 
 TIES = 256  # people on the boundary itself who are asked about alone; more of them are ties of a model with few values
 TIE_TIME = 0.2  # share of the time limit that this may take
+SURE = 30.0  # log-odds of a probability that differs from 0 or 1 by little more than rounding
 AGREE = 1e-6  # share by which an encoded row's margin may differ from the original's
 
 
@@ -84,7 +85,9 @@ class Intake:
         for places in members.values():
             mine = rows[places]
             cells = self.table.iloc[mine[:1]][list(names[self.odd[mine[0]]])]
-            model = pinned(self.problem.model, cells, self.margin[mine] - fast[places])
+            effect = self.margin[mine] - fast[places]
+            effect[_is_sure(self.problem, self.margin[mine])] = np.nan  # by how much is not known
+            model = pinned(self.problem.model, cells, effect)
             yield Group(self.problem.decided_by(model), mine, complete=self.precise)
 
 
@@ -139,7 +142,14 @@ def _unlike(problem: Problem, table: pd.DataFrame, x: Tensor, margin: np.ndarray
 
 def _agrees(problem: Problem, fast: np.ndarray, margin: np.ndarray) -> np.ndarray:
     """(n,) whether encoded rows have the margins that the original gives the rows themselves."""
-    return np.asarray(np.abs(fast - margin) <= AGREE * (1 + np.abs(margin)) + problem.model.noise)
+    near = np.abs(fast - margin) <= AGREE * (1 + np.abs(margin)) + problem.model.noise
+    sure = _is_sure(problem, margin) & _is_sure(problem, fast) & ((fast < 0) == (margin < 0))
+    return np.asarray(near | sure)
+
+
+def _is_sure(problem: Problem, margin: np.ndarray) -> np.ndarray:
+    """(n,) margins made of probabilities that are 0 or 1 but for rounding: they do not tell how sure a model is."""
+    return (np.abs(margin) > SURE) & (problem.model.scale == "log-odds")
 
 
 def _in_their_precision(problem: Problem, table: pd.DataFrame) -> tuple[Problem, bool]:

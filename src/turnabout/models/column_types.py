@@ -7,7 +7,7 @@ names are the user's: they come from the background's column types, and are chec
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -82,11 +82,9 @@ def call_failed(error: Exception, rows: int) -> ModelError:
     )
 
 
-def lower_as_given(margin: np.ndarray, odd: np.ndarray, ask: Callable[[np.ndarray], np.ndarray]) -> None:
-    """Lower the margins of odd rows (n,) to those as given, in place, where the model can take them as they are."""
-    if odd.any():
-        with contextlib.suppress(ModelError):
-            margin[odd] = np.fmin(margin[odd], ask(odd))
+def _gaps(frame: pd.DataFrame, names: list[Any]) -> np.ndarray:
+    """(n,) rows with a missing cell in some columns."""
+    return np.asarray(frame[names].isna().to_numpy(dtype=bool).any(1))
 
 
 class PlainTypes:
@@ -94,7 +92,8 @@ class PlainTypes:
 
     Missing cells become those of the training table, NaN where it is not known. Types whose missing cells are <NA> are
     made plain at once, unless the training table has them too: encoders take such a cell alone and not among others.
-    With `as_given` they are not, where the training table is not known: a function may tell <NA> from NaN.
+    With `as_given` they are not, where the training table is not known: a function may tell <NA> from NaN. What a gap
+    means to a model may depend on its type: margins are lowered to those in every type that it comes in.
 
     A model that cannot take plain types either is asked in those of the training table, where that is known, then with
     codes as objects, which files and tables without a background do not tell from numbers, then with None for a missing
@@ -133,10 +132,34 @@ class PlainTypes:
         """Whether a column reaches the model in another type than it is given in, whatever the model can take."""
         return not self.keeps_nullable and is_nullable(column.dtype, self._trained.get(column.name))
 
-    def made_plain(self, frame: pd.DataFrame) -> np.ndarray:
-        """(n,) rows with a gap in such a column."""
-        names = [name for name in frame.columns if self.makes_plain(frame[name])]
-        return np.asarray(frame[names].isna().to_numpy(dtype=bool).any(1))
+    def lower(self, margin: np.ndarray, ask: Callable[[pd.DataFrame], np.ndarray], frame: pd.DataFrame) -> None:
+        """Lower margins (n,), in place, to those in every reading of the frame that the model can take."""
+        for odd, other in self._readings(frame):
+            with contextlib.suppress(Exception):  # it cannot take these types
+                margin[odd] = np.fmin(margin[odd], ask(other[odd]))
+
+    def _readings(self, frame: pd.DataFrame) -> Iterator[tuple[np.ndarray, pd.DataFrame]]:
+        """Rows with a gap that may mean something else in other types, and the table in these.
+
+        <NA> as it is given, where it is made plain; and the types and marks of training, where the table has others.
+        """
+        plain = [name for name in frame.columns if self.makes_plain(frame[name])]
+        if (odd := _gaps(frame, plain)).any():
+            yield odd, frame
+        others = [name for name in frame.columns if name not in plain and self._is_unlike(frame[name])]
+        if (odd := _gaps(frame, others)).any() and self._like is not None:
+            retyped = {n: retype(frame[n].to_numpy(dtype=object), self._like[n]).set_axis(frame.index) for n in others}
+            yield odd, frame.assign(**retyped)
+
+    def _is_unlike(self, column: pd.Series) -> bool:
+        """Whether a column has another type, or another mark of missing cells, than in training; codes stay codes."""
+        if self._like is None or column.name not in self._trained or isinstance(column.dtype, pd.CategoricalDtype):
+            return False
+        if column.dtype != self._trained[column.name]:
+            return True
+        usual = next((type(cell) for cell in self._like[column.name] if is_missing(cell)), None)
+        absent = column[column.isna()] if column.dtype == np.dtype(object) else ()
+        return usual is not None and any(type(cell) is not usual for cell in absent)
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame itself where nothing is to be done."""

@@ -120,12 +120,14 @@ class Typed(Model):
 def pinned(model: Model, cells: pd.DataFrame, effect: np.ndarray) -> Model:
     """The model for people who hold these cells, of which their encoded rows tell nothing.
 
-    effect (n,) : how much higher the original's margin is for each of them than that of their encoded row. Where
-    features act each on their own, the cells only shift the margin, and the compiled form keeps what it can do.
+    effect (n,) : how much higher the original's margin is for each of them than that of their encoded row, or NaN.
+    Where features act each on their own, the cells only shift the margin, and the compiled form keeps what it can do.
     """
-    steady = bool(np.isfinite(effect).all()) and np.ptp(effect) <= STEADY * (1 + float(np.abs(effect).max()))
+    known = effect[~np.isnan(effect)]
+    size = float(np.abs(known).max(initial=0.0))
+    steady = len(known) > 0 and np.isfinite(size) and np.ptp(known) <= STEADY * (1 + size)
     if not (steady and model.compiled and isinstance(model, Additive)):
         return Pinned(model, cells)
     moved = copy.copy(model)
-    moved._shift(-float(effect[0]))
+    moved._shift(-float(known[0]))
     return moved

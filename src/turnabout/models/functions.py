@@ -19,9 +19,7 @@ from turnabout.models.batch_noise import FUNCTION, REMOTE, note_noise
 from turnabout.models.column_types import (
     PlainTypes,
     as_category,
-    call_failed,
     categorical_dtypes,
-    lower_as_given,
 )
 from turnabout.models.decision import InRange, settle
 from turnabout.models.probe import random_rows
@@ -86,16 +84,8 @@ class FunctionJudge:
         for column, dtype in self.dtypes.items():
             frame[column] = as_category(frame[column], dtype)
         margin = self._margins(self._plain.attempt(self._values, frame), frame)
-        ask = lambda odd: self._margins(self._as_given(frame[odd]), frame[odd])  # noqa: E731
-        lower_as_given(margin, self._plain.made_plain(frame), ask)
+        self._plain.lower(margin, lambda rows: self._margins(self._values(rows), rows), frame)
         return margin
-
-    def _as_given(self, frame: pd.DataFrame) -> np.ndarray:
-        """What the function says of cells as they are given; raises where it cannot take them."""
-        try:
-            return self._values(frame)
-        except Exception as error:
-            raise call_failed(error, len(frame)) from error
 
     def _margins(self, values: np.ndarray, table: pd.DataFrame) -> np.ndarray:
         n = len(table)

@@ -13,9 +13,7 @@ from turnabout.models.base import Scale
 from turnabout.models.column_types import (
     PlainTypes,
     as_category,
-    call_failed,
     is_same_type,
-    lower_as_given,
     unknown_cells,
 )
 from turnabout.models.decision import TIE, Ask, ClassDecision, Decision, settle
@@ -62,16 +60,13 @@ class Estimator:
             out = out.reshape(-1)
         return out
 
-    def made_plain(self, table: pd.DataFrame) -> np.ndarray:
-        """(n,) rows with a gap that is <NA> as given, and NaN as the model is asked."""
-        return self._plain.made_plain(self._wanted(table))
+    def ask_as_it_is(self, method: Ask, frame: pd.DataFrame) -> np.ndarray:
+        """The same call about a frame in its types, whatever they are; raises where the model cannot take them."""
+        return np.asarray(getattr(self.estimator, method)(self._handed(frame)))
 
-    def ask_as_given(self, method: Ask, table: pd.DataFrame) -> np.ndarray:
-        """The same call with all cells as they are given; raises where the model cannot take them."""
-        try:
-            return np.asarray(getattr(self.estimator, method)(self._handed(self._wanted(table))))
-        except Exception as error:
-            raise call_failed(error, len(table)) from error
+    def lower(self, margin: np.ndarray, ask: Callable[[pd.DataFrame], np.ndarray], table: pd.DataFrame) -> None:
+        """Lower margins (n,), in place, to those in every type in which the gaps of the table may come."""
+        self._plain.lower(margin, ask, self._wanted(table))
 
     def attempt(self, question: Callable[[Any], T], table: pd.DataFrame) -> T:
         """What a question gives for the table as it is, or, where that raises, with its columns in plain types."""
@@ -106,8 +101,8 @@ class EstimatorJudge:
     The sign is the estimator's own: P(yes) >= threshold in its own precision, or, with `own_predict`, its own
     predict, which is asked again only for rows nearer than TIE to the boundary (or for all, with `always_predict`).
 
-    Gaps that are <NA> as given reach a model that was not trained on them as NaN. Encoders may take <NA> too, for a
-    level that they do not know: such a row has the lower of both margins.
+    Encoders may take a gap of another type than in training for a level that they do not know: a row with gaps has the
+    lowest of the margins in the types of the table and of training.
     """
 
     encoded = False
@@ -156,8 +151,7 @@ class EstimatorJudge:
         if len(table) == 0:
             return np.empty(0)
         margin = self._margins(self.original.ask, table)
-        ask = lambda odd: self._margins(self.original.ask_as_given, table[odd])  # noqa: E731
-        lower_as_given(margin, self.original.made_plain(table), ask)
+        self.original.lower(margin, lambda frame: self._margins(self.original.ask_as_it_is, frame), table)
         return margin
 
     def _margins(self, ask: Callable[[Ask, pd.DataFrame], np.ndarray], table: pd.DataFrame) -> np.ndarray:
