@@ -22,10 +22,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from test_documents import BOMB
 
 import turnabout as ta
 from command_line import turnabout
-from test_documents import BOMB
 from turnabout.cli.outputs import check_files, check_folder
 from turnabout.schema import bare_text, spreadsheet_csv
 
