@@ -22,7 +22,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
-from test_documents import BOMB
+from yaml_bomb import BOMB
 
 import turnabout as ta
 from command_line import turnabout

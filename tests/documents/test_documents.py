@@ -17,6 +17,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from yaml_bomb import BOMB
 import turnabout as ta
 from turnabout import costs, rules
 from turnabout.core.attribution import Attribution, Pixels, Words
@@ -224,11 +225,6 @@ def test_a_torn_text_is_refused(kind):
         with pytest.raises(TurnaboutError):
             kind.from_json(odd)
     assert kind.from_json("\ufeff" + text).to_dict() == kind.document  # as some editors save it
-
-
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefghi", "bcdefghij", strict=True)
-)
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k.from_yaml], ids=lambda kind: kind.name)
