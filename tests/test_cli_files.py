@@ -22,12 +22,12 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
-from yaml_bomb import BOMB
 
 import turnabout as ta
 from command_line import turnabout
 from turnabout.cli.outputs import check_files, check_folder
 from turnabout.schema import bare_text, spreadsheet_csv
+from yaml_bomb import BOMB
 
 TEXTS = ["zip", "plan", "digit", "truth"]
 NUMBERS = ["flag", "income", "debt"]

@@ -17,7 +17,6 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from yaml_bomb import BOMB
 import turnabout as ta
 from turnabout import costs, rules
 from turnabout.core.attribution import Attribution, Pixels, Words
@@ -29,6 +28,7 @@ from turnabout.train import Certificate
 from turnabout.train.certificate import Shortfall
 from turnabout.train.seen import Overlap, Seen
 from turnabout.train.shift import Shift, compare
+from yaml_bomb import BOMB
 
 TRIED: tuple[Any, ...] = (None, [], {}, -1, 2.5, "x", True, math.nan, [[]], {"type": "Decimal", "value": "x"})
 MANY = 150  # damages of a document that are tried in every run
