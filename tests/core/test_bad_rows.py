@@ -10,6 +10,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -473,13 +474,38 @@ def test_people_in_single_precision_are_searched_in_single_precision(high):
     assert set(doubles.status) == {ta.Status.FOUND if high > 0.3 else ta.Status.IMPOSSIBLE}
 
 
-def test_trees_prove_nothing_in_a_precision_that_they_do_not_know():
-    """A compiled tree is searched in doubles; without its training table, floats may lie on the other side of a cut."""
+@pytest.mark.parametrize("landing", [None, 0.6])
+@pytest.mark.parametrize(
+    ("final", "method"),
+    [
+        (LogisticRegression(), ta.methods.LocalSearch()),
+        (LogisticRegression(), ta.methods.ExactLinear()),
+        (DecisionTreeClassifier(), ta.methods.LocalSearch()),
+        (MLPClassifier((8,), solver="lbfgs", random_state=0), ta.methods.LocalSearch()),
+    ],
+)
+def test_compiled_jumps_lie_where_people_in_single_precision_meet_them(final, method, landing):
+    """The edge of the bins is 0.3 as a float, which 0.3 as a double does not reach."""
+    hours = np.repeat(np.arange(7) / 10, 20).astype(np.float32)
+    model = make_pipeline(KBinsDiscretizer(2, strategy="uniform", encode="onehot-dense"), final)
+    model.fit(pd.DataFrame({"hours": hours}), hours >= np.float32(0.3))
+    schema = ta.Schema([ta.Number("hours", 0, 0.6, step=0.1)])
+    people = pd.DataFrame({"hours": np.array([0.0, 0.2], dtype=np.float32)})
+    problem = ta.Problem(schema, ta.models.wrap(model, schema, target=True))
+    assert problem.model.compiled
+    answer = method.clone().fit(problem).find(people, landing=landing)
+    assert answer.options["hours"].tolist() == [np.float32(0.3)] * 2
+    doubles = ta.find(model, people.astype(float), schema=schema, target=True, method=method)
+    assert doubles.options["hours"].tolist() == [0.4] * 2
+
+
+def test_trees_prove_in_the_precision_of_the_people():
+    """Without its training table, a tree is compiled again for the types of those who ask."""
     table = pd.DataFrame({"hours": np.tile(np.array([0.0, 0.1, 0.2, 0.3], dtype=np.float32), 10)})
     tree = DecisionTreeClassifier().fit(table, np.arange(40) == 0)  # says no to everyone
     schema = ta.Schema([ta.Number("hours", 0, 0.3, step=0.1)])
     people = table.iloc[1:4]
-    assert set(ta.find(tree, people, schema=schema, target=True).status) == {ta.Status.NOT_FOUND}
+    assert set(ta.find(tree, people, schema=schema, target=True).status) == {ta.Status.IMPOSSIBLE}
     known = ta.find(tree, people, schema=schema, target=True, background=table)
     assert ta.Status.IMPOSSIBLE in set(known.status)
 

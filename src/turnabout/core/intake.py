@@ -17,9 +17,9 @@ from turnabout.core.result import Status
 from turnabout.core.run import Run
 from turnabout.documents.cells import is_single
 from turnabout.errors import MethodError
-from turnabout.models.base import Differentiable
 from turnabout.models.column_types import is_nullable
-from turnabout.models.derived import Typed, pinned
+from turnabout.models.derived import pinned
+from turnabout.models.estimators import in_types
 from turnabout.schema import Reading, as_frame
 from turnabout.schema.features import is_missing
 from turnabout.typing import Tensor
@@ -50,7 +50,6 @@ class Intake:
     x: Tensor  # (m, d)
     margin: np.ndarray  # (m,) of the original; NaN where it gave none
     odd: np.ndarray  # (m, F) cells, fixed or missing, that the model sees otherwise than x tells
-    precise: bool = True  # whether the search sees numbers in the precision in which the people have them
 
     def groups(self, late: bool = False) -> Iterator[Group]:
         """The refused, in a canonical order: results may depend on a row's place in a batch, answers must not.
@@ -67,12 +66,12 @@ class Intake:
             fast = self.problem.ask(self.x[odd])[0].cpu().numpy()
             same = _agrees(self.problem, fast, self.margin[odd])
             plain = ~np.isin(refused, odd)
-            yield Group(self.problem, refused[plain], complete=self.precise)
+            yield Group(self.problem, refused[plain], complete=True)
             yield Group(self.problem, odd[same], complete=False)
             left = ~same | (self.builder.status[self.place[odd]] != Status.FOUND)
             yield from self._pinned(odd[left], fast[left])
         else:
-            yield Group(self.problem, refused, complete=self.precise)
+            yield Group(self.problem, refused, complete=True)
 
     def _pinned(self, rows: np.ndarray, fast: np.ndarray) -> Iterator[Group]:
         """Groups of people who share their odd cells."""
@@ -88,7 +87,7 @@ class Intake:
             effect = self.margin[mine] - fast[places]
             effect[_is_sure(self.problem, self.margin[mine])] = np.nan  # by how much is not known
             model = pinned(self.problem.model, cells, effect)
-            yield Group(self.problem.decided_by(model), mine, complete=self.precise)
+            yield Group(self.problem.decided_by(model), mine, complete=True)
 
 
 def as_people(people: Any) -> pd.DataFrame:
@@ -120,11 +119,11 @@ def take_in(problem: Problem, given: pd.DataFrame, device: str, run: Run) -> Int
         builder.without(place[[i]], Status.FAILED, f"the model failed on this person's own row: {error.message}")
     _warn(builder, int(lost.sum()), len(unanswered))
     x = reading.x[torch.as_tensor(place)].to(device)
-    asked, precise = _in_their_precision(problem, table)
+    asked = _in_their_precision(problem, table)
     odd = _odd(problem, reading, place)
     if not problem.model.encoded:
         odd |= _unlike(problem, table, x, margin)
-    return Intake(asked, builder, place, table, x, margin, odd, precise)
+    return Intake(asked, builder, place, table, x, margin, odd)
 
 
 def _unlike(problem: Problem, table: pd.DataFrame, x: Tensor, margin: np.ndarray) -> np.ndarray:
@@ -152,18 +151,16 @@ def _is_sure(problem: Problem, margin: np.ndarray) -> np.ndarray:
     return (np.abs(margin) > SURE) & (problem.model.scale == "log-odds")
 
 
-def _in_their_precision(problem: Problem, table: pd.DataFrame) -> tuple[Problem, bool]:
-    """The question as the search must put it, and whether it sees numbers as the original sees those of the people.
+def _in_their_precision(problem: Problem, table: pd.DataFrame) -> Problem:
+    """The question as the search must put it, so that it sees numbers as the original sees those of the people.
 
-    Where the training table is not known, only the people say that numbers are in single precision, and a cut may lie
-    between 0.3 as a float and as a double. A compiled form with jumps stays one of doubles: it proves nothing then.
+    Where the training table is not known, only the people say that numbers are in single precision: a cut may lie
+    between 0.3 as a float and as a double, and sums in single precision depend on the other rows of a batch.
     """
     model = problem.model
     known = model.encoded or model.like is not None
     types = {} if known else {str(name): dtype for name, dtype in table.dtypes.items() if is_single(dtype)}
-    if not types or model.compiled:
-        return problem, not types or isinstance(model, Differentiable)
-    return problem.decided_by(Typed(model, types)), True
+    return problem.decided_by(in_types(model, types)) if types else problem
 
 
 def _judge_ties(problem: Problem, table: pd.DataFrame, margin: np.ndarray, run: Run) -> None:

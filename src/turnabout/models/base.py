@@ -28,7 +28,8 @@ class Judge(Protocol):
     """Asks the original about raw rows: table -> margins (n,), non-negative for a yes.
 
     It may also tell `columns`, those it looks at (all by default), `like`, a few rows with the column types and marks
-    of missing cells of the training table, and `encoded`, whether it takes encoded rows rather than tables.
+    of missing cells of the training table, `encoded`, whether it takes encoded rows rather than tables, and
+    `in_single`, whether its last answer came in float32.
     """
 
     title: str

@@ -21,7 +21,7 @@ from turnabout.models.decision import logit
 
 SAFETY = 10.0  # times the largest difference measured: options are more than the rows it was measured on
 FLOAT64 = 1e-11  # differences up to this are float64's own, and far below the margin that every option must have
-FLOAT32 = 1e-6  # the least noise of a model that shows more than that
+FLOAT32 = 1e-6  # the least noise of a model that shows more than that, or answers in float32: few rows may show it
 STRANGE = 0.02  # share of the usual margin above which it is no rounding, and people are told
 FAILURES = 3  # parts on which the original may fail before the measurement ends
 
@@ -81,6 +81,8 @@ def note_noise(judge: Judge, table: pd.DataFrame | None, effort: Effort = FULL, 
     labels_only : whether the judge knows no scores; None to find out from the answers.
     """
     found = None if table is None or not len(table) else measure(judge, table, effort)
+    if getattr(judge, "in_single", False):
+        judge.noise = max(judge.noise, FLOAT32)
     if labels_only or (labels_only is None and found is not None and found.labels_only):
         judge.alone = True
         return ""

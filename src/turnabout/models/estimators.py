@@ -6,6 +6,7 @@ meaning of its numbers matters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,18 @@ import pandas as pd
 from turnabout.documents import shown
 from turnabout.errors import ModelError
 from turnabout.models.agreement import boundary_sample, compare, sample, step_sample
-from turnabout.models.base import Model, Scale
+from turnabout.models.base import Model, Scale, ShiftedJudge
 from turnabout.models.batch_noise import note_gap, note_noise
 from turnabout.models.column_types import training_types
 from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDecision, Decision, InRange
+from turnabout.models.derived import Typed
 from turnabout.models.favourable import Guess, check_names
 from turnabout.models.libraries import library_of, recognise
 from turnabout.models.libraries.meta_estimators import CutOff, Stages, has_library_predict, look_through, unstack
 from turnabout.models.libraries.raw_forest import NotCompilable
 from turnabout.models.original import Estimator, EstimatorJudge
 from turnabout.models.pipeline import compile_estimator
-from turnabout.models.probe import base_row
+from turnabout.models.probe import base_row, random_rows
 from turnabout.schema import Schema, mold
 
 _OVERRIDDEN = "predict is not the library's own and may not follow the scores"
@@ -64,13 +66,42 @@ def wrap_estimator(
         judge.always_predict = True
     if note := note_noise(judge, pairs[0][1] if pairs else None, labels_only=_labels_only(judge)):
         notes.append(note)
+    if doubt and doubt != _OVERRIDDEN:
+        return Model(schema, judge, (*notes, f"not compiled: {doubt}."))
+    return _in_best_form(schema, judge, tuple(notes), stages, pairs)
+
+
+def in_types(model: Model, types: Mapping[str, Any]) -> Model:
+    """The same decision maker as searches see it in some column types, where the training table does not say them.
+
+    A compiled form is made anew, since a number may lie on another side of a jump in another precision.
+    """
+    typed, judge, by = Typed(model, types), model._judge, 0.0
+    while isinstance(judge, ShiftedJudge):
+        by += judge.by
+        judge = judge.judge
+    if not (model.compiled and isinstance(judge, EstimatorJudge)):
+        return typed
+    estimator = judge.original.estimator
+    like = mold(typed.decode(random_rows(model.schema, missing=any(f.missing for f in model.schema.features))))
+    known = judge.trained_on(like)
+    pairs = sample(model.schema, None, known)
+    note_noise(known, pairs[0][1] if pairs else None, labels_only=_labels_only(known))
+    stages = unstack(look_through(estimator)[0])
+    made = _in_best_form(model.schema, known, model.notes, stages, pairs)
+    made.unseen = model.unseen
+    return made.shifted(by) if made.compiled else typed
+
+
+def _in_best_form(
+    schema: Schema, judge: EstimatorJudge, notes: tuple[str, ...], stages: Stages, pairs: list[Any]
+) -> Model:
+    """The compiled form of an estimator, if there is one that agrees with it on the pairs; else it is asked itself."""
     try:
-        if doubt and doubt != _OVERRIDDEN:
-            raise NotCompilable(doubt)
         if not pairs:
             raise NotCompilable("there are no rows to check a compiled form on; pass background=")
-        model = compile_estimator(schema, judge, tuple(notes), stages, pairs)
-        if doubt:
+        model = compile_estimator(schema, judge, notes, stages, pairs)
+        if judge.always_predict:
             pairs = [*pairs, *boundary_sample(model)]
         if stages.transforms:
             pairs = [*pairs, *step_sample(model)]

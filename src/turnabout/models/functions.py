@@ -48,6 +48,7 @@ class FunctionJudge:
     ):
         self.noise = 1e-12
         self.alone = False
+        self.in_single = False
         self.function = function
         self.schema = schema
         self.threshold = threshold
@@ -98,6 +99,7 @@ class FunctionJudge:
                 hint=hint + ".",
             )
         values = values.reshape(-1)
+        self.in_single = values.dtype == np.float32
         if self.target is not None:
             return self.target.margins(values)
         outside = (values < -_SLACK) | (values > 1 + _SLACK)

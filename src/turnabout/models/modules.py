@@ -37,6 +37,7 @@ class ModuleJudge:
         self.title = title
         self.noise = module_noise(module)
         self.alone = False
+        self.in_single = own_dtype(module) == torch.float32
         self.encoded = True
         self.like = None
         self.columns = schema.names

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,12 @@ class Estimator:
         self.dtypes = dict(dtypes)
         self.like = like
         self.strict = strict
+        self._schema = schema
         self._plain = PlainTypes(schema, like)
+
+    def trained_on(self, like: pd.DataFrame) -> Estimator:
+        """This estimator, told the types and the marks of missing cells of the training table."""
+        return Estimator(self.estimator, self._schema, self.columns, self.as_array, self.dtypes, like, self.strict)
 
     def ask(self, method: Ask, table: pd.DataFrame) -> np.ndarray:
         """Outputs of one plain call; (n,) or (n, C)."""
@@ -121,8 +127,15 @@ class EstimatorJudge:
         self.title = title
         self.noise = noise
         self.alone = False
+        self.in_single = False
         self.own_predict = own_predict and isinstance(decision, ClassDecision)
         self.always_predict = always_predict
+
+    def trained_on(self, like: pd.DataFrame) -> Self:
+        """This judge, told the types and the marks of missing cells of the training table."""
+        told = copy.copy(self)
+        told.original = self.original.trained_on(like)
+        return told
 
     @property
     def scale(self) -> Scale:
@@ -157,6 +170,7 @@ class EstimatorJudge:
     def _margins(self, ask: Callable[[Ask, pd.DataFrame], np.ndarray], table: pd.DataFrame) -> np.ndarray:
         out = ask(self.decision.ask, table)
         self._check_shape(out, len(table))
+        self.in_single = out.dtype == np.float32
         margin = self.decision.margins(out)
         if self.own_predict and self.decision.ask != "predict":
             near = np.full(len(margin), True) if self.always_predict else np.abs(margin) <= TIE

@@ -23,6 +23,7 @@ from turnabout.models.libraries.raw_forest import NotCompilable
 from turnabout.models.probe import Pieces, probes
 from turnabout.schema import Number, Schema
 from turnabout.schema.features import GRID_NOISE
+from turnabout.schema.put import in_precision
 
 Floats = NDArray[np.float64]
 Transform = Callable[[pd.DataFrame], np.ndarray]
@@ -85,7 +86,9 @@ class Watched:
     def any(self, values: Floats) -> Floats | None:
         """Inputs (k, p) at any numbers; None where one of them is refused."""
         table = self.table.iloc[np.zeros(len(values), dtype=int)].reset_index(drop=True)
-        table[self.feature.name] = np.asarray(values, dtype=np.float64)
+        table[self.feature.name] = in_precision(
+            np.asarray(values, dtype=np.float64), self.table[self.feature.name].dtype
+        )
         try:
             z = np.asarray(self.transform(table), dtype=np.float64)
         except NotCompilable:

@@ -26,6 +26,7 @@ from turnabout.models.original import EstimatorJudge
 from turnabout.models.probe import Pieces, Probes, probes
 from turnabout.models.stepped import read_steps
 from turnabout.schema import Number, Schema
+from turnabout.schema.put import in_precision
 from turnabout.typing import Tensor
 
 Raw = Callable[[pd.DataFrame], pd.DataFrame | np.ndarray]
@@ -169,7 +170,7 @@ class _Watched:
 
     def __call__(self, v: Floats) -> Floats:
         table = self.base.iloc[np.zeros(len(v), dtype=int)].reset_index(drop=True)
-        table[self.name] = np.asarray(v, dtype=np.float64)
+        table[self.name] = in_precision(np.asarray(v, dtype=np.float64), self.base[self.name].dtype)
         return _columns(self.raw(table), self.by_code)[self.i].astype(np.float64)
 
 

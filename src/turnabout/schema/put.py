@@ -52,6 +52,15 @@ def retype(values: np.ndarray, like: pd.Series) -> pd.Series:
     return pd.Series(array, dtype=dtype)
 
 
+def in_precision(values: np.ndarray, dtype: Any) -> Any:
+    """Any doubles as a model gets them in a column of this type: rounded where it is one of single precision."""
+    if not is_single(dtype):
+        return values
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    return narrow if isinstance(dtype, np.dtype) else pd.array(narrow, dtype=dtype)
+
+
 def mold(table: pd.DataFrame) -> pd.DataFrame:
     """Two rows that have the types of a table's columns, and their marks of missing cells; for `retype`."""
     parts = {}
