@@ -15,7 +15,7 @@ from turnabout.actions import (
     Action,
     ActionSet,
     Condition,
-    Constant,
+    ConstantPrice,
     Expression,
     Follow,
     KeepRatio,
@@ -46,7 +46,7 @@ SET = ActionSet(
         ),
         Action("Naturalize", Set("foreign_worker", "A202"), 5, old("foreign_worker") != "A202"),
         Action("Adjust", [Shift("amount"), KeepRatio("Hours/Week", "amount")], Squared("amount", relative=True) + 0.1),
-        Action("Halve", [Scale("debt", by=0.5), Set("member", True)], Constant(0), duration=1.5),
+        Action("Halve", [Scale("debt", by=0.5), Set("member", True)], ConstantPrice(0), duration=1.5),
         Action("Aim", Set("hours", "goal"), 2 * Absolute("hours", per=10), parameters=[Parameter("goal")]),
         Action("Free", Scale("debt", by="factor"), "|debt / old debt| / 3", [new("debt").between(-1e-7, 1e5)]),
     ],
@@ -236,7 +236,7 @@ def test_prices_are_read(text: str, expected: Price) -> None:
 @given(
     summands=st.lists(
         st.one_of(
-            st.builds(Constant, st.floats(0, 1e9)),
+            st.builds(ConstantPrice, st.floats(0, 1e9)),
             st.builds(Absolute, names, st.floats(1e-6, 1e6), st.booleans(), st.floats(0, 1e6)),
             st.builds(Squared, names, st.floats(1e-6, 1e6), st.booleans(), st.floats(0, 1e6)),
         ),

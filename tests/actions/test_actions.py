@@ -18,7 +18,7 @@ from turnabout.actions import (
     Action,
     ActionSet,
     BoundActions,
-    Constant,
+    ConstantPrice,
     Expression,
     Follow,
     KeepRatio,
@@ -138,7 +138,7 @@ def test_expressions_and_conditions_refuse(make: Any, said: str) -> None:
         (lambda: Follow("age", "age"), "follows itself"),
         (lambda: Follow("age", "months", times=0), "follows nothing"),
         (lambda: KeepRatio("age", "age"), "follows itself"),
-        (lambda: Constant(-1), "below zero"),
+        (lambda: ConstantPrice(-1), "below zero"),
         (lambda: -1 * Absolute("age"), "below zero"),
         (lambda: Absolute("age", per=0), "above zero"),
         (lambda: Absolute(5), "names the feature 5"),  # type: ignore[arg-type]

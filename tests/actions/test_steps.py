@@ -15,7 +15,7 @@ from turnabout.actions import (
     Action,
     ActionSet,
     BoundActions,
-    Constant,
+    ConstantPrice,
     Follow,
     KeepRatio,
     Parameter,
@@ -151,7 +151,7 @@ def test_a_word_of_minus_one_rests() -> None:
     ("cost", "r", "expected"),
     [
         (5, -1000.0, 5.0),
-        (Constant(5), -1000.0, 5.0),
+        (ConstantPrice(5), -1000.0, 5.0),
         (Absolute("amount"), -1000.0, 1000.0),
         (Absolute("amount", per=10), -1000.0, 100.0),
         (Absolute("amount", relative=True), -1000.0, 0.2),

@@ -19,7 +19,7 @@ import turnabout as ta
 from hand import SCHEMA, Raise, linear, table
 from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.retrain import _over_models, after_retraining
-from turnabout.audit.promises.training_sets import Bootstrap, Dropped, Jittered, LeaveOut, Newer, Retrain, Shift
+from turnabout.audit.promises.training_sets import Bootstrap, DatasetShift, Dropped, Jittered, LeaveOut, Newer, Retrain
 from turnabout.audit.promises.validity import validity_of_counts
 from turnabout.audit.rates import Rate
 from turnabout.errors import AuditError
@@ -143,13 +143,13 @@ def test_newer_people(case):
 
 
 def test_shifted_people(case):
-    gone = retrained(case, retrain=Shift(Dropped("income", 42, 1.0), models=5))
+    gone = retrained(case, retrain=DatasetShift(Dropped("income", 42, 1.0), models=5))
     assert gone.kept.value == 0.0  # the cut is 50 or more without row 42
-    sure = retrained(case, retrain=Shift([1, 50, 0, 0], models=3))
+    sure = retrained(case, retrain=DatasetShift([1, 50, 0, 0], models=3))
     assert sure.kept.value == 1.0 and "weights=of 4 people" in sure.retrain
-    richer = retrained(case, retrain=Shift(change=lambda t, rng: t.assign(income=t["income"] + 5), models=5))
+    richer = retrained(case, retrain=DatasetShift(change=lambda t, rng: t.assign(income=t["income"] + 5), models=5))
     assert richer.kept.value == 0.0
-    noisy = retrained(case, retrain=Shift(change=Jittered({"income": 0.5}), models=12))
+    noisy = retrained(case, retrain=DatasetShift(change=Jittered({"income": 0.5}), models=12))
     assert 0.0 < noisy.kept.value < 1.0
 
 
@@ -343,16 +343,16 @@ def made(changes):
         ({"retrain": LeaveOut(k=4)}, "leave nobody"),
         ({"retrain": LeaveOut(k=2, models=None)}, "there are too many"),
         ({"retrain": lambda: LeaveOut(k=0)}, "k=0"),
-        ({"retrain": Shift([1, 2])}, "not one number from 0 up"),
-        ({"retrain": Shift([1, 2, 3, np.nan])}, "not one number from 0 up"),
-        ({"retrain": Shift("abcd")}, "not one number from 0 up"),
-        ({"retrain": Shift([0, 0, 0, 0])}, "not one number from 0 up"),
-        ({"retrain": Shift(change=lambda t, rng: t.head(1))}, "did not return a table of as many"),
-        ({"retrain": Shift(Dropped("wealth", 1, 0.5))}, "no column 'wealth'"),
-        ({"retrain": Shift(Dropped("income", 1, 0.5))}, "nobody has 'income' = 1"),
-        ({"retrain": lambda: Shift(Dropped("income", 42, 5))}, "share=5, which is not a number from 0 to 1"),
-        ({"retrain": Shift(change=Jittered({"sex": 1.0}))}, "no column of numbers"),
-        ({"retrain": Shift(change=Jittered({"income": -1.0}))}, "noise on 'income' is -1.0"),
+        ({"retrain": DatasetShift([1, 2])}, "not one number from 0 up"),
+        ({"retrain": DatasetShift([1, 2, 3, np.nan])}, "not one number from 0 up"),
+        ({"retrain": DatasetShift("abcd")}, "not one number from 0 up"),
+        ({"retrain": DatasetShift([0, 0, 0, 0])}, "not one number from 0 up"),
+        ({"retrain": DatasetShift(change=lambda t, rng: t.head(1))}, "did not return a table of as many"),
+        ({"retrain": DatasetShift(Dropped("wealth", 1, 0.5))}, "no column 'wealth'"),
+        ({"retrain": DatasetShift(Dropped("income", 1, 0.5))}, "nobody has 'income' = 1"),
+        ({"retrain": lambda: DatasetShift(Dropped("income", 42, 5))}, "share=5, which is not a number from 0 to 1"),
+        ({"retrain": DatasetShift(change=Jittered({"sex": 1.0}))}, "no column of numbers"),
+        ({"retrain": DatasetShift(change=Jittered({"income": -1.0}))}, "noise on 'income' is -1.0"),
         ({"retrain": Newer(TRAINING[["debt"]], LABELS)}, "newer people have no column"),
         ({"retrain": Silly()}, "hold one class only"),
         ({"validity": 1.0}, "validity=1.0"),

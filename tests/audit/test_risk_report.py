@@ -16,7 +16,7 @@ from turnabout.audit.risk.of_recourse import risk_of_recourse
 from turnabout.audit.risk.report import Verdict
 from turnabout.audit.risk.sums import Stand
 from turnabout.errors import AuditError
-from turnabout.studies.gaussian.gaussians import Gaussians, Projection
+from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians
 
 STUDY = Gaussians()
 DRAW = STUDY.sample(1500, seed=7)
@@ -32,7 +32,7 @@ def true_eta(table):
 
 
 def landing_at(probability):
-    return Projection(STUDY, probability).fit(PROBLEM).find(PEOPLE)
+    return GaussianProjection(STUDY, probability).fit(PROBLEM).find(PEOPLE)
 
 
 AT = {p: landing_at(p) for p in (0.5, 0.7, 0.97, None)}
@@ -131,7 +131,7 @@ def test_nobody_without_option_moves():
         """Leads those with a positive x1 to 0.7, and has nothing for others."""
 
         def _search(self, x):
-            proposal = Projection(STUDY, 0.7)._search(x)
+            proposal = GaussianProjection(STUDY, 0.7)._search(x)
             proposal.x_new[x[:, 0] < 0.5] = np.nan
             return proposal
 
@@ -203,7 +203,7 @@ def test_bounds_of_risk_after_take_either_end_person_by_person():
 
 def test_fitted_eta_and_refits():
     few = PEOPLE.iloc[:600]
-    answer = Projection(STUDY, 0.7).fit(PROBLEM).find(few)
+    answer = GaussianProjection(STUDY, 0.7).fit(PROBLEM).find(few)
     ask = {"people": few, "labels": DRAW.y[:600], "method": answer, "eta": None}
     once = report(**ask, refit=0)
     assert once.excess.given.value == pytest.approx(0.09, abs=0.06)
@@ -218,8 +218,8 @@ def test_fitted_eta_and_refits():
 
 def test_methods_and_answers_are_all_taken():
     by_answer = report(0.7)
-    fitted = report(method=Projection(STUDY, 0.7).fit(PROBLEM))
-    bare = report(method=Projection(STUDY, 0.7))
+    fitted = report(method=GaussianProjection(STUDY, 0.7).fit(PROBLEM))
+    bare = report(method=GaussianProjection(STUDY, 0.7))
     assert by_answer.excess == fitted.excess == bare.excess
     assert by_answer.made_by == fitted.made_by
 
@@ -235,7 +235,7 @@ def test_compliance_by_causes_and_by_outcome():
 
 def test_nobody_refused_or_nobody_with_an_option():
     happy = PEOPLE[~REFUSED]
-    answer = Projection(STUDY, 0.7).fit(PROBLEM).find(happy)
+    answer = GaussianProjection(STUDY, 0.7).fit(PROBLEM).find(happy)
     found = report(people=happy, labels=DRAW.y[~REFUSED], method=answer)
     assert found.verdict is Verdict.UNDETERMINED and "nobody moves" in found.reason
     assert found.excess.given.value == 0.0 and found.excess.given.low is None
@@ -265,7 +265,7 @@ def test_landing_points_outside_the_data_are_refused_with_their_share():
 
     class Away(ta.Method):
         def _search(self, x):
-            proposal = Projection(STUDY, 0.7)._search(x)
+            proposal = GaussianProjection(STUDY, 0.7)._search(x)
             proposal.x_new[..., 0] += 7 / STUDY.unit
             proposal.x_new[..., 1] -= 7 / STUDY.unit
             return proposal
@@ -296,10 +296,10 @@ def test_the_model_itself_is_no_eta():
     fitted = LogisticRegression().fit(PEOPLE, DRAW.y)
     model = ta.models.wrap(fitted, STUDY.schema)
     with pytest.warns(UserWarning, match="eta is the deployed model itself"):
-        risk_of_recourse(model, PEOPLE, DRAW.y, Projection(STUDY, 0.9), eta=fitted, bootstrap=100)
+        risk_of_recourse(model, PEOPLE, DRAW.y, GaussianProjection(STUDY, 0.9), eta=fitted, bootstrap=100)
     scores = ta.landing.Calibration.of(model, PEOPLE, DRAW.y)
     with pytest.warns(UserWarning, match="rests on its scores"):
-        risk_of_recourse(model, PEOPLE, DRAW.y, Projection(STUDY, 0.9), eta=scores, bootstrap=100)
+        risk_of_recourse(model, PEOPLE, DRAW.y, GaussianProjection(STUDY, 0.9), eta=scores, bootstrap=100)
     with pytest.raises(ValueError, match="gives no P"), pytest.warns(UserWarning, match="model itself"):
         report(eta=MODEL)
 
@@ -375,7 +375,7 @@ def test_answers_of_another_model_are_refused():
     with pytest.raises(ValueError, match="disagree on who is accepted"):
         risk_of_recourse(model, PEOPLE, DRAW.y, AT[0.7], eta=true_eta)
     with pytest.raises(ValueError, match="problem of another model"):
-        risk_of_recourse(model, PEOPLE, DRAW.y, Projection(STUDY, 0.7).fit(PROBLEM), eta=true_eta)
+        risk_of_recourse(model, PEOPLE, DRAW.y, GaussianProjection(STUDY, 0.7).fit(PROBLEM), eta=true_eta)
     with pytest.raises(ValueError, match="not a wrapped model"):
         risk_of_recourse(true_eta, PEOPLE, DRAW.y, AT[0.7], eta=true_eta)
 
@@ -395,7 +395,7 @@ def test_an_answer_about_other_people_is_refused():
         report(people=other)
     labels = DRAW.y.copy()
     labels[where] = DRAW.y[where[np.argsort(STUDY.margin(DRAW.x)[where])]]
-    assert report(people=other, labels=labels, method=Projection(STUDY, 0.7).fit(PROBLEM)).n == 1500
+    assert report(people=other, labels=labels, method=GaussianProjection(STUDY, 0.7).fit(PROBLEM)).n == 1500
     assert report(people=PEOPLE.astype(object)).n == 1500  # types may differ
 
 
@@ -440,7 +440,7 @@ def test_least_landing_tells_unknown_from_none():
     outcome = report(compliance=lambda before, after: np.ones(len(after)))
     assert outcome.least_landing is None and "an outcome is given" in outcome.least_landing_note
     happy = PEOPLE[~REFUSED]
-    nobody = report(people=happy, labels=DRAW.y[~REFUSED], method=Projection(STUDY, 0.7))
+    nobody = report(people=happy, labels=DRAW.y[~REFUSED], method=GaussianProjection(STUDY, 0.7))
     assert nobody.least_landing is None and nobody.least_landing_note == "not known: nobody moves"
     # defiant people of whom as many are good as not: no harm, wherever they land
     even = np.where(REFUSED, np.arange(1500) % 2 == 0, DRAW.y)
@@ -483,7 +483,14 @@ def test_refits_have_both_labels_to_learn_from(monkeypatch):
         return cross_fitted(*given)
 
     monkeypatch.setattr("turnabout.audit.risk.eta.cross_fitted", recorded)
-    ask = {"people": few, "labels": labels, "method": Projection(STUDY, 0.7), "eta": None, "folds": 2, "refit": 2}
+    ask = {
+        "people": few,
+        "labels": labels,
+        "method": GaussianProjection(STUDY, 0.7),
+        "eta": None,
+        "folds": 2,
+        "refit": 2,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         report(**ask, seed=102, outside=1.0)
@@ -499,4 +506,4 @@ def test_few_labels_teach_nothing():
     few = PEOPLE.iloc[:40]
     labels = np.arange(40) < 3
     with pytest.raises(ValueError, match="3 good and 37 bad labels: too few"):
-        report(people=few, labels=labels, method=Projection(STUDY, 0.7), eta=None)
+        report(people=few, labels=labels, method=GaussianProjection(STUDY, 0.7), eta=None)

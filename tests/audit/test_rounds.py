@@ -17,7 +17,7 @@ from turnabout.audit.risk.accepting import WithinCost
 from turnabout.audit.rounds.lender import capacity_cut
 from turnabout.audit.rounds.of_recourse import rounds_of_recourse
 from turnabout.audit.rounds.people import put_rows
-from turnabout.models import Linear
+from turnabout.models import LinearMargin
 from turnabout.studies.gaussian.gaussians import Gaussians
 
 STUDY = Gaussians()
@@ -27,7 +27,7 @@ LINE = ta.Schema((ta.Number("t", low=-20, high=20, decimals=6), ta.Number("u", l
 class Straight(ta.Method):
     """Straight to the boundary of a linear model, and a little beyond."""
 
-    requires = Linear
+    requires = LinearMargin
 
     def _search(self, x):
         model = self.problem_.model

@@ -11,7 +11,7 @@ import pytest
 
 import turnabout as ta
 from hand import SCHEMA, Raise, linear, table
-from turnabout.audit.fairness.conditions import Condition, conditions
+from turnabout.audit.fairness.conditions import SubgroupCondition, conditions
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroups import _measured, _search, worst_of, worst_subgroup
 from turnabout.audit.rates import Rate
@@ -198,8 +198,8 @@ def test_conditions_of_a_table():
         "gap > 1",
         "gap is missing",
     ]
-    assert Condition("gap", "above", 1.0).holds(people).tolist() == [False, False, True, False]
-    assert Condition("job", "is", "a").holds(people).tolist() == [True, False, False, True]
+    assert SubgroupCondition("gap", "above", 1.0).holds(people).tolist() == [False, False, True, False]
+    assert SubgroupCondition("job", "is", "a").holds(people).tolist() == [True, False, False, True]
 
 
 def test_errors_say_what_to_do(case):
@@ -230,7 +230,7 @@ def test_errors_say_what_to_do(case):
         (lambda: worst_of(values, pd.DataFrame({"a": [[1]] * 200})), "column 'a' holds values that are no levels"),
         (lambda: worst_of(values, pd.DataFrame(np.zeros((200, 2)), columns=["a", "a"])), "two columns"),
         (lambda: worst_of(np.zeros(400), pd.DataFrame({"name": [f"n{i}" for i in range(400)]})), "400 different lev"),
-        (lambda: Condition("age", "is", 3).holds(frame), "no column 'age'"),
+        (lambda: SubgroupCondition("age", "is", 3).holds(frame), "no column 'age'"),
     ]:
         with pytest.raises(ta.TurnaboutError, match=text):
             call()

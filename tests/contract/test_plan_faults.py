@@ -13,7 +13,7 @@ import torch
 
 from turnabout.actions import Absolute, Action, ActionSet, Follow, Shift, new, old
 from turnabout.core import Method, Plans, Problem, Proposal, Recourse, replay
-from turnabout.core.plan import Ground
+from turnabout.core.plan import PlanColumns
 from turnabout.schema import Number, Schema
 from turnabout.testing import Report, check_method, examine
 from turnabout.testing.deciders import weighing
@@ -39,7 +39,7 @@ class HonestPlans(Method):
     def tried(self, x, sequences, values):
         """words (n, k, 2), parameters (n, k, 2, P) and whether each is accepted (n, k)."""
         tables = self.problem_.actions.tables
-        lead = Ground.of(self.problem_.schema, self.problem_.actions, x.device).lead[:, 0].clamp(min=0)
+        lead = PlanColumns.of(self.problem_.schema, self.problem_.actions, x.device).lead[:, 0].clamp(min=0)
         lo, hi = (tables.units(side) for side in self.problem_.bounds(x))
         here = tables.units(x)
         words, r = [], []

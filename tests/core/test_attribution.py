@@ -10,7 +10,7 @@ from tests.core.conftest import Corners, crowd
 
 import turnabout as ta
 from turnabout.core import Attribution
-from turnabout.core.attribution import Pixels, Words
+from turnabout.core.attribution import ConceptSpans, Pixels
 from turnabout.core.result import Status
 from turnabout.errors import TurnaboutError
 
@@ -38,7 +38,7 @@ def attribution(**changed):
 LAYOUTS = {
     "none": None,
     "pixels": Pixels(np.array([[0, 0, 1], [2, 1, 1]])),
-    "words": Words("own home, own car", ((0, 3, 1), (4, 8, 0), (10, 13, 1), (14, 17, 2))),
+    "words": ConceptSpans("own home, own car", ((0, 3, 1), (4, 8, 0), (10, 13, 1), (14, 17, 2))),
 }
 
 

@@ -117,7 +117,7 @@ def test_an_exact_method_pays_exactly_for_the_shift(people, logistic):
     # linear in log-odds: a landing at 0.7 is the same question as a threshold of 0.7
     from sklearn.linear_model import LogisticRegression
 
-    assert isinstance(logistic, ta.models.Linear)
+    assert isinstance(logistic, ta.models.LinearMargin)
     asked = ta.methods.ExactLinear().fit(problem_of(logistic, people)).find(people, landing=landing.Probability(0.7))
     original = logistic._judge.original.estimator
     assert isinstance(original, LogisticRegression)

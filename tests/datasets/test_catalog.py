@@ -10,13 +10,13 @@ import pytest
 
 from turnabout import datasets
 from turnabout.datasets.catalog import ALL, fingerprint
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.errors import DataError
 
 every = pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
 
 
-def load(recipe: Recipe, request: pytest.FixtureRequest) -> datasets.Dataset:
+def load(recipe: DatasetRecipe, request: pytest.FixtureRequest) -> datasets.Dataset:
     """Load without a download; skipped where the files are not there, which never happens to the embedded set."""
     if recipe.sources:
         home: Path = request.getfixturevalue("data_home")
@@ -30,7 +30,7 @@ def load(recipe: Recipe, request: pytest.FixtureRequest) -> datasets.Dataset:
 
 
 @every
-def test_people_are_as_described_and_fit_their_schema(recipe: Recipe, request: pytest.FixtureRequest) -> None:
+def test_people_are_as_described_and_fit_their_schema(recipe: DatasetRecipe, request: pytest.FixtureRequest) -> None:
     data = load(recipe, request)
     assert (len(data), int(data.accepted.sum())) == (recipe.rows, recipe.accepted)
     assert data.accepted.dtype == bool
@@ -46,7 +46,7 @@ def test_people_are_as_described_and_fit_their_schema(recipe: Recipe, request: p
 
 
 @every
-def test_schemas_are_reviewed(recipe: Recipe) -> None:
+def test_schemas_are_reviewed(recipe: DatasetRecipe) -> None:
     schema = recipe.schema()
     fixed = {feature.name for feature in schema if feature.moves == "fixed"}
     assert fixed

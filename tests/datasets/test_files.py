@@ -16,11 +16,11 @@ import pytest
 
 from turnabout import datasets
 from turnabout.datasets import catalog, compas, files, taiwan
-from turnabout.datasets.files import Source, obtain
+from turnabout.datasets.files import SourceFile, obtain
 from turnabout.errors import DataError
 
 CONTENT = b"a,b\n1,2\n"
-SOURCE = Source("toy", "toy.csv", hashlib.sha256(CONTENT).hexdigest())
+SOURCE = SourceFile("toy", "toy.csv", hashlib.sha256(CONTENT).hexdigest())
 
 
 @pytest.fixture(autouse=True)

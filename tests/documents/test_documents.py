@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import turnabout as ta
 from turnabout import costs, rules
-from turnabout.core.attribution import Attribution, Pixels, Words
+from turnabout.core.attribution import Attribution, ConceptSpans, Pixels
 from turnabout.documents import MOST_VALUES, read_json, read_yaml, shown, write_json
 from turnabout.errors import TurnaboutError
 from turnabout.rules import from_dict as read_rule
@@ -27,7 +27,7 @@ from turnabout.rules.equations import Equation, StructuralEquations
 from turnabout.train import Certificate
 from turnabout.train.certificate import Shortfall
 from turnabout.train.seen import Overlap, Seen
-from turnabout.train.shift import Shift, compare
+from turnabout.train.shift import ShiftReport, compare
 from yaml_bomb import BOMB
 
 TRIED: tuple[Any, ...] = (None, [], {}, -1, 2.5, "x", True, math.nan, [[]], {"type": "Decimal", "value": "x"})
@@ -67,7 +67,10 @@ def answers() -> Iterator[Kind]:
 
 def attributions() -> Iterator[Kind]:
     values = pd.DataFrame({"a": [1.0, 2.0], "b": [0.5, np.nan]}, index=["ann", "bob"])
-    for name, layout in (("pixels", Pixels(np.array([[0, 1]]))), ("words", Words("a b", ((0, 1, 0), (2, 3, 1))))):
+    for name, layout in (
+        ("pixels", Pixels(np.array([[0, 1]]))),
+        ("words", ConceptSpans("a b", ((0, 1, 0), (2, 3, 1)))),
+    ):
         told = Attribution(
             values, values.abs(), values.a.rename("base"), values.a.rename("output"), "contribution", "concept",
             "margin", "Hand()", False, 3, 0, ("by hand.",), layout,
@@ -83,7 +86,7 @@ def promises() -> Iterator[Kind]:
         yield Kind(type(document).__name__, document.to_dict(), type(document).from_dict, type(document).from_json)
     rng = np.random.default_rng(0)
     tables = [pd.DataFrame({"a": rng.normal(size=40), "c": rng.choice(["x", "y"], 40)}) for _ in range(2)]
-    yield Kind("Shift", compare(*tables).to_dict(), Shift.from_dict, Shift.from_json)
+    yield Kind("ShiftReport", compare(*tables).to_dict(), ShiftReport.from_dict, ShiftReport.from_json)
     yield Kind("Seen", Seen.of(tables[0]).to_dict(), Seen.from_dict, Seen.from_json)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from turnabout.core.attribution import Kind
-from turnabout.explain.base import Explained, Explainer, Question
+from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import Fit
 
 
@@ -16,7 +16,7 @@ class Slope(Explainer):
 
     kind: ClassVar[Kind] = "slope"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         return Explained(Fit(question.score.gradients(question.x), None, exact=True), question.columns)
 
 
@@ -26,5 +26,5 @@ class Itself(Explainer):
 
     kind: ClassVar[Kind] = "contribution"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         return Explained(Fit(question.x.clone(), None, exact=True), question.columns)

@@ -49,7 +49,7 @@ def fitted(*steps):
 def linear():
     impute = pytest.importorskip("sklearn.impute").SimpleImputer(strategy="constant", fill_value=0)
     wrapped = fitted(impute, linear_model.LogisticRegression())
-    assert isinstance(wrapped, ta.models.Linear)
+    assert isinstance(wrapped, ta.models.LinearMargin)
     return wrapped
 
 

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 import torch
 
-from turnabout.core import Attribution, Pixels, Words
+from turnabout.core import Attribution, ConceptSpans, Pixels
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Affine, Design
 from turnabout.explain.lime.common import batched_fit, stability
 from turnabout.explain.lime.image import LimeImage, top_segments
-from turnabout.explain.lime.maskers import Blur, Constant, ImageMasker, Infill, MeanColor, TextMasker
-from turnabout.explain.lime.superpixels import Grid
+from turnabout.explain.lime.maskers import Blur, ConstantColor, ImageMasker, Infill, MeanColor, TextMasker
+from turnabout.explain.lime.superpixels import Rectangles
 from turnabout.explain.lime.text import LimeText
 from turnabout.studies.lime_limits import lime_exact
 
@@ -72,7 +72,7 @@ def test_text_linear_functions_keep_their_coefficients(lime):  # check 1
 def test_text_attribution_says_how_it_was_made():
     found = LimeText(samples=300).explain_text(crossed, TEXT, seed=4)
     assert found.names == WORDS and found.space == "concept" and found.kind == "contribution"
-    assert isinstance(found.layout, Words) and found.layout.text == TEXT
+    assert isinstance(found.layout, ConceptSpans) and found.layout.text == TEXT
     assert found.asked == 300 and found.seed == 4 and not found.exact
     assert found.output[0] == crossed([TEXT])[0]
     assert found.errors is not None and (found.errors > 0).all(axis=None)
@@ -113,26 +113,28 @@ def test_texts_are_asked_in_batches():
 @pytest.mark.parametrize("lime", [LimeImage(exact=True), LimeImage(samples=100, ridge=0.0)], ids=["exact", "sampled"])
 def test_image_linear_functions_keep_their_coefficients(lime):  # check 1
     image = photo()
-    lime = LimeImage(samples=lime.samples, ridge=lime.ridge, exact=lime.exact, segmenter=Grid(2, 3), fill=Constant(0.0))
+    lime = LimeImage(
+        samples=lime.samples, ridge=lime.ridge, exact=lime.exact, segmenter=Rectangles(2, 3), fill=ConstantColor(0.0)
+    )
     found = lime.explain_image(lambda images: images.sum((1, 2, 3)) + 1, image)
-    labels = Grid(2, 3)(image)
+    labels = Rectangles(2, 3)(image)
     expected = [image[labels == k].sum() for k in range(6)]
     assert found.values.iloc[0].to_numpy() == pytest.approx(expected, abs=1e-9)
     assert found.base is not None and found.base[0] == pytest.approx(1, abs=1e-9)
 
 
 def test_image_attribution_says_how_it_was_made():
-    found = LimeImage(samples=60, segmenter=Grid(2, 2)).explain_image(brightness, photo(), seed=2)
+    found = LimeImage(samples=60, segmenter=Rectangles(2, 2)).explain_image(brightness, photo(), seed=2)
     assert found.names == [f"segment {k}" for k in range(4)]
-    assert isinstance(found.layout, Pixels) and (found.layout.segments == Grid(2, 2)(photo())).all()
+    assert isinstance(found.layout, Pixels) and (found.layout.segments == Rectangles(2, 2)(photo())).all()
     assert found.asked == 60 and found.seed == 2 and not found.exact
     assert found.output[0] == pytest.approx(brightness(photo()[None])[0])
     assert Attribution.from_json(found.to_json()) == found
-    assert found == LimeImage(samples=60, segmenter=Grid(2, 2)).explain_image(brightness, photo(), seed=2)
+    assert found == LimeImage(samples=60, segmenter=Rectangles(2, 2)).explain_image(brightness, photo(), seed=2)
 
 
 def test_image_errors_cover_the_limit():
-    image, lime = photo(), {"segmenter": Grid(2, 2), "fill": Constant(0.0)}
+    image, lime = photo(), {"segmenter": Rectangles(2, 2), "fill": ConstantColor(0.0)}
     truth = LimeImage(exact=True, **lime).explain_image(brightness, image).values.to_numpy()
     found = [LimeImage(samples=120, ridge=0.0, **lime).explain_image(brightness, image, seed=s) for s in range(400)]
     z = np.concatenate([(one.values.to_numpy() - truth) / one.errors.to_numpy() for one in found])
@@ -147,7 +149,7 @@ def test_top_segments_are_the_largest_above_zero():
     def score(images: np.ndarray) -> np.ndarray:
         return np.einsum("nijc,ij->n", images, np.kron(weight, np.ones((4, 4))))
 
-    found = LimeImage(exact=True, segmenter=Grid(2, 2), fill=Constant(0.0)).explain_image(score, image)
+    found = LimeImage(exact=True, segmenter=Rectangles(2, 2), fill=ConstantColor(0.0)).explain_image(score, image)
     assert (top_segments(found, 1) == (found.layout.segments == 2)).all()
     assert (top_segments(found, 2) == np.isin(found.layout.segments, [0, 2])).all()
     assert (top_segments(found, 4) == top_segments(found, 2)).all()  # the others speak against it
@@ -159,7 +161,7 @@ def test_fills():
     labels[2:4, 2:4] = 1
     means = MeanColor()(image, labels)
     assert means[3, 3] == pytest.approx(image[2:4, 2:4].mean((0, 1)))
-    assert Constant((0.1, 0.7))(image, labels)[0, 0].tolist() == [0.1, 0.7]
+    assert ConstantColor((0.1, 0.7))(image, labels)[0, 0].tolist() == [0.1, 0.7]
     smooth = Blur(3.0)(image, labels)
     assert smooth.std() < image.std() and smooth.mean() == pytest.approx(image.mean(), abs=0.05)
     painted = Infill()(image, labels)
@@ -334,7 +336,7 @@ def test_more_samples_are_more_stable():
         (lambda: LimeImage(segmenter=lambda i: i).explain_image(brightness, photo()), "segmenter gave shape"),
         (lambda: LimeImage(segmenter=lambda i: np.full((12, 12), 1)).explain_image(brightness, photo()), "not 0, 1, 2"),
         (lambda: LimeImage(fill=lambda i, s: i[0]).explain_image(brightness, photo()), "the fill gave shape"),
-        (lambda: LimeImage(fill=Constant((1.0, 2.0))).explain_image(brightness, photo()), "3 channels"),
+        (lambda: LimeImage(fill=ConstantColor((1.0, 2.0))).explain_image(brightness, photo()), "3 channels"),
         (lambda: LimeImage(fill=Blur(0.0)).explain_image(brightness, photo()), "sigma=0.0"),
         (lambda: top_segments(LimeText(samples=20).explain_text(linear, TEXT)), "not one of an image"),
         (lambda: top_segments(LimeImage(samples=200).explain_image(brightness, photo()), 0), "k=0"),

@@ -9,7 +9,7 @@ import torch
 from turnabout.explain.lime.common import batched_fit
 from turnabout.explain.lime.image import LimeImage
 from turnabout.explain.lime.maskers import ImageMasker, MeanColor, TextMasker
-from turnabout.explain.lime.superpixels import Grid
+from turnabout.explain.lime.superpixels import Rectangles
 from turnabout.explain.lime.table import LimeTable
 from turnabout.explain.lime.text import LimeText
 
@@ -137,7 +137,7 @@ def light(images: np.ndarray) -> np.ndarray:
 
 def test_image_same_segments_same_rows_same_slopes(caught):
     image = RNG.random((16, 16, 3))
-    grid = Grid(4, 3)
+    grid = Rectangles(4, 3)
     theirs = lime_image.LimeImageExplainer(feature_selection="none", random_state=0)
     found = theirs.explain_instance(
         image, lambda i: classes(light(i)), labels=(1,), top_labels=None, num_samples=400, segmentation_fn=grid
@@ -151,11 +151,11 @@ def test_image_own_draws_agree_within_errors():
     image = RNG.random((16, 16, 3)) * np.linspace(0, 1, 16)[:, None, None]
     theirs = lime_image.LimeImageExplainer(feature_selection="none", random_state=1)
     found = theirs.explain_instance(
-        image, lambda i: classes(light(i)), labels=(1,), top_labels=None, hide_color=0, segmentation_fn=Grid(4, 3)
+        image, lambda i: classes(light(i)), labels=(1,), top_labels=None, hide_color=0, segmentation_fn=Rectangles(4, 3)
     )
-    from turnabout.explain.lime.maskers import Constant
+    from turnabout.explain.lime.maskers import ConstantColor
 
-    ours = LimeImage(segmenter=Grid(4, 3), fill=Constant(0.0)).explain_image(light, image)
+    ours = LimeImage(segmenter=Rectangles(4, 3), fill=ConstantColor(0.0)).explain_image(light, image)
     assert ours.errors is not None
     z = (slopes(found, 12) - ours.values.iloc[0].to_numpy()) / (np.sqrt(2) * ours.errors.iloc[0].to_numpy())
     assert np.abs(z).max() < 4

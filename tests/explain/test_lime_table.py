@@ -11,7 +11,7 @@ import torch
 
 import turnabout as ta
 from turnabout.errors import ExplainError
-from turnabout.explain.lime.draws import Bins, Levels, Line, parts_of
+from turnabout.explain.lime.draws import BinnedFeature, Bins, NormalFeature, parts_of
 from turnabout.explain.lime.table import LimeTable
 
 RNG = np.random.default_rng(0)
@@ -141,8 +141,8 @@ def test_kinds_of_features():
     schema, people = small_world()
     x = schema.encode(people)
     kinds = [type(part) for part in parts_of(schema, x, True)]
-    assert kinds == [Bins, Bins, Levels, Levels]
-    assert [type(part) for part in parts_of(schema, x, False)] == [Line, Bins, Levels, Levels]
+    assert kinds == [Bins, Bins, BinnedFeature, BinnedFeature]
+    assert [type(part) for part in parts_of(schema, x, False)] == [NormalFeature, Bins, BinnedFeature, BinnedFeature]
     age = parts_of(schema, x, True)[1]
     places, values = age.draw(5000, np.random.default_rng(0))
     gone = people["age"].isna().mean()

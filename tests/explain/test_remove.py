@@ -7,7 +7,7 @@ import torch
 
 import turnabout as ta
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Question
+from turnabout.explain.base import ExplanationTask
 from turnabout.explain.score import Ridge, Score
 from turnabout.explain.shapley.exact import ExactShapley
 from turnabout.explain.shapley.kernel import KernelShap
@@ -42,7 +42,7 @@ def loans():
 def question(table, model, background=None, seed=0):
     schema = model.schema
     rows = None if background is None else schema.encode(background)
-    return Question(Score.of(model, "probability"), schema.encode(table), schema, rows, seed)
+    return ExplanationTask(Score.of(model, "probability"), schema.encode(table), schema, rows, seed)
 
 
 def by_hand(model, person, background, kept):
@@ -123,7 +123,9 @@ def test_marginals_break_what_goes_together():
     """Two equal columns: rows keep them equal, independent draws do not."""
     rng = np.random.default_rng(0)
     rows = np.repeat(rng.standard_normal((200, 1)), 2, axis=1)
-    asked = Question(Score(lambda x: x[:, 0]), torch.zeros(1, 2, dtype=torch.float64), None, torch.as_tensor(rows), 0)
+    asked = ExplanationTask(
+        Score(lambda x: x[:, 0]), torch.zeros(1, 2, dtype=torch.float64), None, torch.as_tensor(rows), 0
+    )
     together = Background().operation(asked).rows
     apart = Marginals(500).operation(asked).rows
     assert torch.equal(together[:, 0], together[:, 1])
@@ -137,7 +139,7 @@ def test_conditional_rows_fit_what_is_kept():
     rng = np.random.default_rng(0)
     rows = torch.as_tensor(np.repeat(rng.random((400, 1)), 2, axis=1))
     x = torch.tensor([[0.8, 0.8]], dtype=torch.float64)
-    asked = Question(Score(lambda p: p[:, 1]), x, None, rows, 0)
+    asked = ExplanationTask(Score(lambda p: p[:, 1]), x, None, rows, 0)
     kept = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
     near = Conditional(None, 0.05).operation(asked).values(asked.score, x, kept)
     plain = Background(None).operation(asked).values(asked.score, x, kept)

@@ -15,8 +15,7 @@ from turnabout.core import Problem
 from turnabout.core.verify import clearance
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.responsiveness import responsiveness
-from turnabout.models import Additive, Trees, wrap
-from turnabout.models import Linear as LinearCapability
+from turnabout.models import Additive, LinearMargin, Trees, wrap
 from turnabout.rules import AtMost, BoundRule, Box, Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 from turnabout.testing import random_case
@@ -227,7 +226,7 @@ def test_an_additive_model_that_bends_is_counted_by_structure():
     schema = Schema((Ordinal("grade", levels=("a", "b", "c", "d", "e")),))
     model = wrap(make_pipeline(OneHotEncoder(), LogisticRegression()).fit(grades, yes), schema, background=grades)
     assert isinstance(model, Additive)
-    assert not isinstance(model, LinearCapability)
+    assert not isinstance(model, LinearMargin)
     table = responsiveness(Problem(schema, model), pd.DataFrame({"grade": ["a", "c"]}), values=2).table
     assert table["exact"].all()
     assert table["share"].tolist() == [0.5, 0.5]  # b and d, of four others

@@ -9,7 +9,7 @@ import torch
 
 import turnabout as ta
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Question
+from turnabout.explain.base import ExplanationTask
 from turnabout.explain.engine import Design
 from turnabout.explain.score import Ridge, Score, as_points
 from turnabout.explain.slopes.closed import mean_logistic
@@ -92,13 +92,13 @@ def test_estimates_lie_within_their_errors_as_often_as_they_say(name):
     exact = SmoothGrad(SIGMA).explain(KNOWN, HERE).values.to_numpy()
     hits = np.zeros(2)
     for seed in range(1000):
-        fit = ROADS[name]._explain(Question(PROBIT, as_points(HERE), None, None, seed)).fit
+        fit = ROADS[name]._explain(ExplanationTask(PROBIT, as_points(HERE), None, None, seed)).fit
         hits += (np.abs(fit.slope.numpy() - exact) < 1.96 * fit.error.numpy())[0]
     assert (hits >= 930).all() and (hits <= 970).all(), hits
 
 
 def test_errors_of_few_draws_are_not_too_small():
-    question = [Question(PROBIT, as_points(HERE), None, None, seed) for seed in range(1000)]
+    question = [ExplanationTask(PROBIT, as_points(HERE), None, None, seed) for seed in range(1000)]
     fits = [CLime(SIGMA, 100)._explain(one).fit for one in question]
     slopes, errors = (torch.cat(part).numpy() for part in zip(*((fit.slope, fit.error) for fit in fits), strict=True))
     ratio = np.sqrt((errors**2).mean(0)) / slopes.std(0)

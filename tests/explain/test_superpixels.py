@@ -10,15 +10,15 @@ from hypothesis.extra.numpy import arrays
 from scipy.ndimage import label
 
 from turnabout.errors import ExplainError
-from turnabout.explain.lime.superpixels import Felzenszwalb, Grid, Slic, connect
+from turnabout.explain.lime.superpixels import Felzenszwalb, Rectangles, Slic, connect
 
 SEGMENTERS = [
     Slic(),
     Slic(count=6, compactness=1.0),
     Slic(count=1),
     Slic(count=10_000),
-    Grid(),
-    Grid(3, 5),
+    Rectangles(),
+    Rectangles(3, 5),
     Felzenszwalb(),
     Felzenszwalb(scale=10, sigma=0.0, smallest=1),
 ]
@@ -89,13 +89,13 @@ def test_parts_of_one_label_become_two_segments():
     ("call", "words"),
     [
         (lambda: Slic()(np.zeros((4, 4))), "no image of shape (h, w, c): (4, 4)"),
-        (lambda: Grid()(np.zeros((0, 4, 3))), "(0, 4, 3)"),
+        (lambda: Rectangles()(np.zeros((0, 4, 3))), "(0, 4, 3)"),
         (lambda: Felzenszwalb()(np.full((4, 4, 1), np.nan)), "finite numbers"),
         (lambda: Slic()([[1]]), "list"),
         (lambda: Slic(count=0)(np.zeros((4, 4, 1))), "count=0"),
         (lambda: Slic(compactness=float("nan"))(np.zeros((4, 4, 1))), "compactness=nan"),
         (lambda: Slic(iterations=1.5)(np.zeros((4, 4, 1))), "iterations=1.5"),
-        (lambda: Grid(rows=-1)(np.zeros((4, 4, 1))), "rows=-1"),
+        (lambda: Rectangles(rows=-1)(np.zeros((4, 4, 1))), "rows=-1"),
         (lambda: Felzenszwalb(scale=0)(np.zeros((4, 4, 1))), "scale=0"),
         (lambda: Felzenszwalb(sigma=-1)(np.zeros((4, 4, 1))), "sigma=-1"),
         (lambda: Felzenszwalb(smallest=0)(np.zeros((4, 4, 1))), "smallest=0"),

@@ -36,7 +36,7 @@ from turnabout.actions import (
     old,
 )
 from turnabout.core import Problem, Status
-from turnabout.methods.sequences.search import Search
+from turnabout.methods.sequences.search import SequenceSearch
 from turnabout.methods.sequences.solve import Effort
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
@@ -127,7 +127,7 @@ def mixed(seed, n):
 def test_all_scores_end_where_solving_every_word_ends(seed, monkeypatch):
     problem, people = mixed(seed, 4)
     found = {score: answered(problem, people, max_steps=3, score=score) for score in SCORES}
-    monkeypatch.setattr(Search, "_worth", lambda self, i, word: True)  # nothing is passed over
+    monkeypatch.setattr(SequenceSearch, "_worth", lambda self, i, word: True)  # nothing is passed over
     search = fitted(problem, max_steps=3).explore(problem.schema.encode(people))
     every = set(search.words.up_to(3))
     closed = {word for word in every if 1 in word and 0 not in word[: word.index(1)]}

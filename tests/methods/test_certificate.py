@@ -364,12 +364,12 @@ def test_an_order_that_leaves_the_reach_covers_nothing():
 def test_german_people(engine):
     if any(on_disk(source) is None for source in domains.german.RECIPE.sources):
         pytest.skip("the files of the study are not on this machine")
-    from turnabout.methods.sequences.words import Words, as_tensor
+    from turnabout.methods.sequences.words import SequenceSet, as_tensor
 
     study = domains.load("german")
     actions = study.problem.actions
     x = study.schema.encode(study.people.iloc[:4])
-    words = as_tensor(Words(actions).up_to(4), 4)
+    words = as_tensor(SequenceSet(actions).up_to(4), 4)
     t = actions.tables
     lo, hi = (t.bottom + end[:, t.columns] * t.span for end in study.schema.bounds(x))
     known = torch.tensor([0.0946, 0.1623, 0.5005, 0.0385]).double()

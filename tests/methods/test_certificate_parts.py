@@ -8,11 +8,11 @@ import pytest
 import torch
 from test_certificate_cases import Case, Straight, blank, finish, random_case
 
-from turnabout.methods.sequences.certificate.boxes import Price, Rows, roll
+from turnabout.methods.sequences.certificate.boxes import PriceBound, Rows, roll
 from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
 from turnabout.methods.sequences.certificate.jobs import Kinds, make_jobs
 from turnabout.methods.sequences.certificate.proof import certify
-from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes, shrink
@@ -23,7 +23,7 @@ def boxes_of(case: Case, seed: int, share: float = 0.3):
     """Jobs of all words and people, and a random part of each first box."""
     tables = Rewritten.of(case.tables).tables
     kinds, start = Kinds.of(tables), tables.units(case.x)
-    question = Question(case.model, tables, kinds, case.x, case.lo, case.hi, case.words.shape[1])
+    question = CertificateTask(case.model, tables, kinds, case.x, case.lo, case.hi, case.words.shape[1])
     person = torch.arange(len(case.x)).repeat_interleave(len(case.words))
     jobs, possible = make_jobs(tables, kinds, start, case.words.repeat(len(case.x), 1), person, case.lo, case.hi)
     jobs = jobs.pick(possible.nonzero().squeeze(1))
@@ -96,7 +96,7 @@ def random_price(generator, b=64, k=3):
         return torch.rand(*shape, generator=generator, dtype=torch.float64)
 
     kind = torch.randint(0, 3, (b, k), generator=generator)
-    price = Price(number(b), number(b, k) * (kind != 0), number(b, k) * (kind != 1), number(b, k) - 0.5)
+    price = PriceBound(number(b), number(b, k) * (kind != 0), number(b, k) * (kind != 1), number(b, k) - 0.5)
     low = number(b, k) * 2 - 1.5
     return price, low, low + number(b, k) * 1.5, number(b, k) * 2 - 1, number(b) - 0.7
 
@@ -112,7 +112,7 @@ def test_cheapest_point_of_a_box_under_one_condition():
     bound, point = cheapest_in_box(price, low, high, slope, top)
     mesh, theta = grid(low, high)
     fits = (slope.unsqueeze(1) * (2 * mesh - 1)).sum(-1) + top.unsqueeze(1) >= 0
-    wide = Price(*(part.unsqueeze(1) for part in (price.constant, price.linear, price.curved, price.kink)))
+    wide = PriceBound(*(part.unsqueeze(1) for part in (price.constant, price.linear, price.curved, price.kink)))
     best = torch.where(fits, wide.at(theta), torch.inf).amin(1)
     assert (bound <= best + 1e-12).all()
     found = torch.isfinite(best)
@@ -132,7 +132,7 @@ def test_cheapest_point_under_two_conditions():
     mesh, theta = grid(low, high)
     delta = 2 * mesh - 1
     fits = ((slope.unsqueeze(1) * delta).sum(-1) + top.unsqueeze(1) >= 0) & ((other * delta).sum(-1) + lift >= 0)
-    wide = Price(*(part.unsqueeze(1) for part in (price.constant, price.linear, price.curved, price.kink)))
+    wide = PriceBound(*(part.unsqueeze(1) for part in (price.constant, price.linear, price.curved, price.kink)))
     best = torch.where(fits, wide.at(theta), torch.inf).amin(1)
     assert (bound >= known[0]).all() and (bound <= best + 1e-12).all()
     found = torch.isfinite(best)
@@ -201,7 +201,7 @@ def test_limits_of_a_new_value_become_conditions():
 def test_found_keeps_the_cheapest():
     case = random_case(1, "net")
     question, jobs, *_ = boxes_of(case, 0)
-    found = Found.none(question, 3)
+    found = CheapestPlans.none(question, 3)
     person = torch.tensor([1, 1, 2, 1])
     cost = torch.tensor([3.0, 1.0, torch.inf, 2.0]).double()
     found.update(person, cost, jobs.words[:4], torch.arange(24.0).double().reshape(4, 3, 2))

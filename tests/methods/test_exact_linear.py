@@ -19,7 +19,7 @@ from turnabout.methods import LocalSearch, Wachter, choose
 from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.knapsack import cover
 from turnabout.methods.moves import Moves
-from turnabout.methods.program import Program
+from turnabout.methods.program import PersonProgram
 from turnabout.models import Model, Terms, wrap
 from turnabout.rules import AtMost, BoundRule, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
@@ -231,7 +231,7 @@ def test_branch_and_bound_agrees_with_the_integer_program():
         rows = ((gap > 0) & (moves.reach >= gap)).nonzero().squeeze(1)
         found = cover(moves.take(rows), gap[rows], 1e-13, 1e-9, torch.zeros(len(rows)).double(), 10_000, lambda: False)
         for i, cost, bound in zip(rows.tolist(), found.cost, found.bound):
-            program = Program(problem, method.terms_, x[i : i + 1], none[i].numpy(), "linear")
+            program = PersonProgram(problem, method.terms_, x[i : i + 1], none[i].numpy(), "linear")
             plan = program.cheapest(method.aim_, 10.0, 1e-9)
             assert plan.outcome == "optimal"
             assert float(problem.cost(x[i : i + 1], plan.x_new.unsqueeze(0))) == pytest.approx(float(cost), abs=1e-8)

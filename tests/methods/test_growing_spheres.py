@@ -8,7 +8,7 @@ import torch
 
 from turnabout.core import Problem, Status
 from turnabout.errors import MethodError
-from turnabout.methods.growing_spheres import Axes, Draws, Found, GrowingSpheres, Shells
+from turnabout.methods.growing_spheres import Axes, BestSamples, GrowingSpheres, ShellDraws, Shells
 from turnabout.models import wrap
 from turnabout.rules import AtMost
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
@@ -36,12 +36,12 @@ def mixed(rules=()) -> Problem:
     return Problem(MIXED, wrap(score, MIXED, threshold=0.5), rules=rules)
 
 
-def draws(direction: list[float], chance: list[float], level: float = 0.0) -> Draws:
+def draws(direction: list[float], chance: list[float], level: float = 0.0) -> ShellDraws:
     """One sample, axes income, owner, school, job."""
     row = torch.tensor([direction], dtype=torch.float64)
     shape = torch.ones_like(row)
     half = torch.full((1, 1), 0.5, dtype=torch.float64)
-    return Draws(row, half, torch.tensor([chance], dtype=torch.float64), level * shape)
+    return ShellDraws(row, half, torch.tensor([chance], dtype=torch.float64), level * shape)
 
 
 def moved(
@@ -116,7 +116,7 @@ def test_the_ball_is_halved_at_most_so_often():
 
 
 def test_the_cheapest_samples_are_kept():
-    found = Found.none(torch.zeros(1, 1), 2)
+    found = BestSamples.none(torch.zeros(1, 1), 2)
     some = torch.tensor([0])
     found.add(some, torch.tensor([[[3.0], [1.0], [9.0]]]), torch.tensor([[3.0, 1.0, torch.inf]]))
     found.add(some, torch.tensor([[[2.0], [8.0]]]), torch.tensor([[2.0, torch.inf]]))

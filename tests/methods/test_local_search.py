@@ -16,7 +16,7 @@ from turnabout.costs import L0, L1, L2
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.candidates import LegalRows
 from turnabout.methods.local_search import LocalSearch
-from turnabout.methods.single_changes import ManyCuts, Moves
+from turnabout.methods.single_changes import ManyCuts, SingleChanges
 from turnabout.models import Trees, wrap
 from turnabout.rules import AtMost, Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
@@ -323,7 +323,7 @@ def test_bundle_takes_a_change_back_and_makes_it_good():
 def test_moves_for_trees_lead_just_beyond_each_cut():
     problem, people = tree_case(0)
     x = problem.schema.encode(people)
-    moves = Moves.of(problem.schema, problem.model, None, ruled=False)
+    moves = SingleChanges.of(problem.schema, problem.model, None, ruled=False)
     reach = moves.reach(x, x, problem.cost.per_feature)
     cuts = problem.model.forest.cuts
     for c in range(len(moves)):

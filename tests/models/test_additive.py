@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from turnabout import datasets
-from turnabout.models import Additive, Differentiable, Linear, Model, ReluNet, Terms, Trees, wrap
+from turnabout.models import Additive, Differentiable, LinearMargin, Model, ReluNet, Terms, Trees, wrap
 from turnabout.models.forms import run_layers
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
@@ -78,7 +78,7 @@ def test_one_hot_ordinals_are_additive_and_not_linear(people, accepted, schema):
     assert isinstance(model, Additive), model.notes
     assert isinstance(model, ReluNet)
     assert isinstance(model, Differentiable)
-    assert not isinstance(model, (Linear, Trees))
+    assert not isinstance(model, (LinearMargin, Trees))
     assert model.capabilities == (Differentiable, Additive, ReluNet)
     assert schema.columns[int(model.terms.columns)] == "school"
     assert model.terms.knots.tolist() == [0.5]
@@ -104,7 +104,7 @@ def test_equal_steps_are_linear_and_additive(people, accepted, schema):
     order = OrdinalEncoder(categories=[["low", "mid", "high"]])
     pipeline = one_hot(schema, LogisticRegression(max_iter=500), order).fit(people, accepted)
     model = wrap(pipeline, schema, background=people)
-    assert isinstance(model, Linear), model.notes
+    assert isinstance(model, LinearMargin), model.notes
     assert isinstance(model, Additive)
     assert not isinstance(model, ReluNet)
     assert len(model.terms.knots) == 0
@@ -117,7 +117,7 @@ def test_levels_that_weigh_nothing_do_not_bend(people, accepted, schema):
     names = pipeline[:-1].get_feature_names_out()
     pipeline[-1].coef_[0, [name.startswith("order__") for name in names]] = 0.0
     model = wrap(pipeline, schema, background=people)
-    assert isinstance(model, Linear), model.notes
+    assert isinstance(model, LinearMargin), model.notes
     assert "equal steps" not in " ".join(model.notes)
 
 
@@ -126,7 +126,7 @@ def test_missing_ordinals_have_a_weight_of_their_own(people, accepted):
     levels = Schema((Ordinal("school", ("low", "mid", "high"), missing=True), Number("age", 18, 80, step=1)))
     model = wrap(one_hot(levels, LogisticRegression()).fit(table[["age", "school"]], accepted), levels)
     assert isinstance(model, Additive), model.notes
-    assert not isinstance(model, Linear)
+    assert not isinstance(model, LinearMargin)
     assert gap(model, table) < 1e-9
 
 
@@ -141,7 +141,7 @@ def test_regressors_with_one_end_are_additive(target_range, people, schema):
 def test_regressors_with_two_ends_are_not(people, schema):
     model = wrap(one_hot(schema, Ridge()).fit(people, people.income.fillna(2000)), schema, target_range=(1500, 2500))
     assert isinstance(model, Differentiable)
-    assert not isinstance(model, (Additive, Linear))
+    assert not isinstance(model, (Additive, LinearMargin))
 
 
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
@@ -149,14 +149,14 @@ def test_nets_behind_one_hot_ordinals_are_not(people, accepted, schema):
     net = MLPClassifier((4,), max_iter=30, random_state=0)
     model = wrap(one_hot(schema, net).fit(people, accepted), schema, background=people)
     assert isinstance(model, ReluNet)
-    assert not isinstance(model, (Additive, Linear))
+    assert not isinstance(model, (Additive, LinearMargin))
 
 
 def test_german_credit_one_hot_bends_in_its_ordinals():
     data = datasets.load("german")
     model = wrap(one_hot(data.schema, LogisticRegression(max_iter=2000)).fit(data.people, data.accepted), data.schema)
     assert isinstance(model, Additive), model.notes
-    assert not isinstance(model, Linear)
+    assert not isinstance(model, LinearMargin)
     bent = {data.schema.names[int(data.schema.feature_of[c])] for c in model.terms.columns}
     assert bent <= {f.name for f in data.schema if isinstance(f, Ordinal) and len(f.levels) > 2}
     assert len(bent) >= 5

@@ -7,7 +7,7 @@ import pytest
 import turnabout as ta
 from turnabout.errors import ModelError
 from turnabout.models import wrap
-from turnabout.models.libraries.xgboost import Kept
+from turnabout.models.libraries.xgboost import BoosterCategories
 from turnabout.schema import Category, Number, Schema
 
 xgboost = pytest.importorskip("xgboost")
@@ -171,10 +171,10 @@ def test_ordered_categories_of_lightgbm_are_found_by_their_levels():
 
 
 def test_what_xgboost_keeps_of_names():
-    kept = Kept(text="KölnMünchen".encode()[:11], offsets=(0, 4, 11))
+    kept = BoosterCategories(text="KölnMünchen".encode()[:11], offsets=(0, 4, 11))
     assert kept.names is None
     assert kept.fits(["Köln", "München"]) and not kept.fits(["München", "Köln"])
     assert kept.order(["Ulm", "München", "Köln"]) == ("Köln", "München")
     assert kept.order(["Ulm", "Köln"]) is None
-    plain = Kept(text=b"UlmBonn", offsets=(0, 3, 7))
+    plain = BoosterCategories(text=b"UlmBonn", offsets=(0, 3, 7))
     assert plain.names == ("Ulm", "Bonn") and plain.order([]) == ("Ulm", "Bonn")

@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 import turnabout as ta
 from turnabout.errors import ModelError, ProblemError
 from turnabout.models import wrap
-from turnabout.models.favourable import FEW, Agreement, sense, some_of_each
+from turnabout.models.favourable import FEW, LabelAgreement, sense, some_of_each
 
 RNG = np.random.default_rng(0)
 PEOPLE = pd.DataFrame({"income": RNG.integers(10, 90, 200), "debt": RNG.integers(0, 60, 200)})
@@ -213,16 +213,16 @@ def test_a_model_that_fails_on_some_rows_is_judged_by_the_others():
 
 
 def test_agreement_by_hand():
-    found = Agreement.of(np.array([1.0, -1, 2, -2, np.nan]), np.array([True, True, False, False, True]))
+    found = LabelAgreement.of(np.array([1.0, -1, 2, -2, np.nan]), np.array([True, True, False, False, True]))
     assert (found.good, found.bad, found.good_yes, found.bad_yes, found.auc) == (2, 2, 0.5, 0.5, 0.5)
-    assert found.z == 0 and Agreement.of(np.ones(3), np.ones(3, dtype=bool)) is None
+    assert found.z == 0 and LabelAgreement.of(np.ones(3), np.ones(3, dtype=bool)) is None
     from scipy.stats import mannwhitneyu
 
     margin, labels = RNG.integers(-3, 4, 60).astype(float), RNG.random(60) < 0.4
     test = mannwhitneyu(margin[labels], margin[~labels], use_continuity=False, alternative="less", method="asymptotic")
     from scipy.stats import norm
 
-    found = Agreement.of(margin, labels)
+    found = LabelAgreement.of(margin, labels)
     assert found.auc == pytest.approx(test.statistic / (found.good * found.bad))
     assert norm.cdf(found.z) == pytest.approx(test.pvalue)
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import turnabout as ta
-from turnabout.models import Linear, Trees, wrap
+from turnabout.models import LinearMargin, Trees, wrap
 from turnabout.schema import Number, Schema
 
 pytest.importorskip("sklearn")
@@ -63,7 +63,7 @@ def test_a_fixed_cut_off_of_named_classes(grid, good):
     named = np.where(good == 1, "good", "bad")
     fixed = FixedThresholdClassifier(LogisticRegression(), threshold=0.3, pos_label="bad").fit(grid, named)
     assert_its_own_predict_decides(fixed, grid, yes="good")
-    assert isinstance(assert_its_own_predict_decides(fixed, grid, yes="bad", target="bad"), Linear)
+    assert isinstance(assert_its_own_predict_decides(fixed, grid, yes="bad", target="bad"), LinearMargin)
 
 
 @pytest.mark.parametrize("pos_label", [0, 1])
@@ -72,7 +72,7 @@ def test_a_tuned_cut_off_belongs_to_the_class_it_was_tuned_for(pos_label, grid, 
     tuned = TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer, cv=3).fit(grid, good)
     assert tuned.best_threshold_ < 0.4
     model = assert_its_own_predict_decides(tuned, grid)
-    assert isinstance(model, Linear) == (pos_label == 1)
+    assert isinstance(model, LinearMargin) == (pos_label == 1)
     if pos_label == 1:
         assert f"the cut-off {tuned.best_threshold_:g} is the one TunedThresholdClassifierCV found." in model.notes
 
@@ -80,7 +80,7 @@ def test_a_tuned_cut_off_belongs_to_the_class_it_was_tuned_for(pos_label, grid, 
 def test_a_threshold_given_by_hand_comes_before_a_fixed_one(grid, good):
     fixed = FixedThresholdClassifier(LogisticRegression(), threshold=0.3, pos_label=0).fit(grid, good)
     model = wrap(fixed, SCHEMA, 0.6, background=grid)
-    assert isinstance(model, Linear)
+    assert isinstance(model, LinearMargin)
     assert np.array_equal(model.judge(grid) >= 0, fixed.predict_proba(grid)[:, 1] >= 0.6)
 
 
@@ -109,7 +109,7 @@ def test_the_outer_estimator_is_the_one_asked(grid, good):
     ids=["prefit", "frozen", "pipeline", "searched", "of a search"],
 )
 def test_fixed_cut_offs_in_many_clothes(build, grid, good):
-    assert isinstance(assert_its_own_predict_decides(build(grid, good), grid), Linear)
+    assert isinstance(assert_its_own_predict_decides(build(grid, good), grid), LinearMargin)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_rows_between_the_two_boundaries_are_looked_for():
 
 
 def test_an_overridden_predict_that_agrees_may_be_compiled(grid, good):
-    assert isinstance(assert_its_own_predict_decides(Logged().fit(grid, good), grid), Linear)
+    assert isinstance(assert_its_own_predict_decides(Logged().fit(grid, good), grid), LinearMargin)
 
 
 def test_a_predict_put_on_the_instance_counts_as_overridden(grid, good):
@@ -198,7 +198,7 @@ def test_a_predict_put_on_the_instance_counts_as_overridden(grid, good):
 
 
 def test_an_overridden_predict_yields_to_a_threshold(grid, good):
-    for estimator, form in ((Cautious(), Linear), (CautiousForest(20, random_state=0), Trees)):
+    for estimator, form in ((Cautious(), LinearMargin), (CautiousForest(20, random_state=0), Trees)):
         model = wrap(estimator.fit(grid, good), SCHEMA, 0.5, background=grid)
         assert isinstance(model, form)
         assert np.array_equal(model.judge(grid) >= 0, estimator.predict_proba(grid)[:, 1] >= 0.5)

@@ -92,4 +92,4 @@ def test_scores_without_probabilities_are_refused(rows):
 def test_one_column_is_compiled_too(rows):
     schema = ta.Schema(SCHEMA.features[:1])
     fitted = LogisticRegression().fit(rows[["a"]], rows["a"] > 5)
-    assert isinstance(ta.models.wrap(fitted, schema, background=rows[["a"]]), ta.models.Linear)
+    assert isinstance(ta.models.wrap(fitted, schema, background=rows[["a"]]), ta.models.LinearMargin)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from turnabout.errors import ModelError
-from turnabout.models import Differentiable, Linear, Model, ReluNet, Trees, wrap
+from turnabout.models import Differentiable, LinearMargin, Model, ReluNet, Trees, wrap
 from turnabout.models import estimators as adapter
 from turnabout.schema import Binary, Category, Number, Schema
 
@@ -88,7 +88,7 @@ def test_linear_pipelines_become_linear(estimator, people, accepted, schema):
     pipeline = prepared(estimator).fit(people, accepted)
     model = wrap(pipeline, schema, background=people)
     assert model.compiled, model.notes
-    assert isinstance(model, Linear)
+    assert isinstance(model, LinearMargin)
     assert isinstance(model, Differentiable)
     assert not isinstance(model, (ReluNet, Trees))
     assert gap(model, people) < 1e-9
@@ -111,14 +111,14 @@ def test_linear_pipelines_become_linear(estimator, people, accepted, schema):
 )
 def test_preprocessing_is_probed(parts, people, accepted, schema):
     model = wrap(prepared(LogisticRegression(max_iter=500), **parts).fit(people, accepted), schema, background=people)
-    assert isinstance(model, Linear), model.notes
+    assert isinstance(model, LinearMargin), model.notes
     assert gap(model, people) < 1e-9
 
 
 def test_one_hot_ordinal_bends_the_margin(people, accepted, schema):
     model = wrap(prepared(LogisticRegression(max_iter=500), order=OneHotEncoder()).fit(people, accepted), schema)
     assert isinstance(model, ReluNet)
-    assert not isinstance(model, Linear)
+    assert not isinstance(model, LinearMargin)
     assert "levels of school do not act in equal steps" in " ".join(model.notes)
     assert gap(model, people) < 1e-9
 
@@ -143,7 +143,7 @@ def test_smooth_perceptrons_are_differentiable_only(activation, order, people, a
     net = MLPClassifier((5,), activation=activation, max_iter=30, random_state=0)
     model = wrap(prepared(net, order=order).fit(people, accepted), schema, background=people)
     assert isinstance(model, Differentiable)
-    assert not isinstance(model, (Linear, ReluNet, Trees))
+    assert not isinstance(model, (LinearMargin, ReluNet, Trees))
     assert gap(model, people) < 1e-7
     assert model.gradient(schema.encode(people)).abs().sum() > 0
 
@@ -213,7 +213,7 @@ def test_string_labels(people, accepted, schema):
     assert "a yes is the class 'excellent'" in default.notes[0]
     assert np.array_equal(named.judge(people) >= 0, pipeline.predict(people) == "bad")
     assert np.allclose(named.judge(people), -default.judge(people))
-    assert isinstance(named, Linear)
+    assert isinstance(named, LinearMargin)
     with pytest.raises(ModelError, match=r"target='god' is not a class(.|\n)*'bad', 'excellent'"):
         wrap(pipeline, schema, target="god")
 
@@ -233,7 +233,7 @@ def test_multiclass(estimator, people, accepted, schema):
     pipeline = prepared(estimator).fit(people, grades)
     model = wrap(pipeline, schema, target="B", background=people)
     assert model.compiled, model.notes
-    assert not isinstance(model, Linear)
+    assert not isinstance(model, LinearMargin)
     assert np.array_equal(model.judge(people) >= 0, pipeline.predict(people) == "B")
     assert gap(model, people) < 1e-6
     if hasattr(pipeline, "predict_proba"):
@@ -252,7 +252,7 @@ def test_regressors(estimator, people, schema):
     y = pipeline.predict(people)
     above = wrap(pipeline, schema, target_range=(7, None), background=people)
     assert np.allclose(above.judge(people), y - 7)
-    assert isinstance(above, ReluNet if isinstance(estimator, MLPRegressor) else Linear)
+    assert isinstance(above, ReluNet if isinstance(estimator, MLPRegressor) else LinearMargin)
     assert above.scale == "target"
     within = wrap(pipeline, schema, target_range=(5, 7), background=people)
     assert np.allclose(within.judge(people), np.minimum(y - 5, 7 - y))
@@ -274,7 +274,7 @@ def test_a_classifier_has_no_target_range(people, accepted, schema):
 def test_columns_are_matched_by_name(numbers, numbers_schema):
     y = numbers.a + 3 * numbers.b > 5
     model = wrap(LogisticRegression().fit(numbers[["c", "a"]], y), numbers_schema, background=numbers)
-    assert isinstance(model, Linear)
+    assert isinstance(model, LinearMargin)
     assert model.notes[0] == "the model does not look at b."
     assert model.weights[1] == 0
     shuffled = numbers[["b", "c", "a"]].assign(extra=1)
@@ -289,7 +289,7 @@ def test_fitted_without_names(numbers, numbers_schema):
     y = numbers.a + 3 * numbers.b > 5
     model = wrap(LogisticRegression().fit(numbers.to_numpy(), y), numbers_schema)
     assert "schema's order" in model.notes[0]
-    assert isinstance(model, Linear)
+    assert isinstance(model, LinearMargin)
     assert np.array_equal(model.judge(numbers[["c", "b", "a"]]), model.judge(numbers))
     with pytest.raises(ModelError, match="fitted on 2 columns without names"):
         wrap(LogisticRegression().fit(numbers[["a", "b"]].to_numpy(), y), numbers_schema)
@@ -316,10 +316,10 @@ def test_unfitted(people, schema):
 
 def test_looks_through_searches_and_fixed_cut_offs(people, accepted, schema):
     search = GridSearchCV(prepared(LogisticRegression(max_iter=500)), {"logisticregression__C": [0.1, 1]}, cv=2)
-    assert isinstance(wrap(search.fit(people, accepted), schema), Linear)
+    assert isinstance(wrap(search.fit(people, accepted), schema), LinearMargin)
     fixed = FixedThresholdClassifier(prepared(LogisticRegression(max_iter=500)), threshold=0.3).fit(people, accepted)
     model = wrap(fixed, schema)
-    assert isinstance(model, Linear)
+    assert isinstance(model, LinearMargin)
     assert np.array_equal(model.judge(people) >= 0, fixed.predict(people) == 1)
 
 
@@ -410,7 +410,7 @@ def test_pickle_repr_and_empty(people, accepted, schema):
     assert np.array_equal(again.judge(people), model.judge(people))
     assert torch.equal(again.margin(schema.encode(people)), model.margin(schema.encode(people)))
     assert repr(model) == (
-        "LinearModel(LogisticRegression in a Pipeline; Differentiable, Linear; yes when P(1) >= 0.4)"
+        "LinearModel(LogisticRegression in a Pipeline; Differentiable, LinearMargin; yes when P(1) >= 0.4)"
     )
     assert model.judge(people.iloc[:0]).shape == (0,)
     assert model.to("cpu").margin(schema.encode(people)[:3].unsqueeze(1)).shape == (3, 1)

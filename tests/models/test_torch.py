@@ -14,7 +14,7 @@ from torch import nn
 
 from turnabout import models
 from turnabout.errors import ModelError
-from turnabout.models import Differentiable, Linear, ReluNet, wrap
+from turnabout.models import Differentiable, LinearMargin, ReluNet, wrap
 
 D = 9  # encoded columns of the shared schema
 
@@ -95,7 +95,7 @@ def probability(module: nn.Module, x: torch.Tensor) -> np.ndarray:
 
 def test_one_layer_is_linear(people, schema):
     model = wrap(nn.Sequential(nn.Linear(D, 1)), schema)
-    assert isinstance(model, Linear)
+    assert isinstance(model, LinearMargin)
     assert np.abs(model.margin(schema.encode(people)).numpy() - model.judge(people)).max() < 1e-5
 
 
@@ -116,7 +116,7 @@ def test_other_modules_are_differentiable(module, options, people, schema):
     model = wrap(module, schema, background=people, **options)
     assert model.compiled, model.notes
     assert isinstance(model, Differentiable)
-    assert not isinstance(model, (Linear, ReluNet))
+    assert not isinstance(model, (LinearMargin, ReluNet))
     x = schema.encode(people).requires_grad_()
     margin = model.margin(x)
     assert np.abs(margin.detach().numpy() - model.judge(people)).max() < 1e-5

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from turnabout.models import Differentiable, Linear, ReluNet, Trees, wrap
+from turnabout.models import Differentiable, LinearMargin, ReluNet, Trees, wrap
 
 pytest.importorskip("sklearn")
 
@@ -71,7 +71,7 @@ def test_pipelines_become_trees(estimator, threshold, people, accepted, schema):
     pipeline = prepared(estimator).fit(people, accepted)
     model = wrap(pipeline, schema, threshold, background=people)
     assert isinstance(model, Trees), model.notes
-    assert not isinstance(model, (Linear, ReluNet, Differentiable))
+    assert not isinstance(model, (LinearMargin, ReluNet, Differentiable))
     x = schema.encode(people)
     asked, fast = model.judge(people), model.margin(x).numpy()
     assert np.abs(asked - fast).max() < (1e-4 if "XGB" in model.notes[-1] else 1e-9)

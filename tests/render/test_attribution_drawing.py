@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from turnabout.core import Attribution, Pixels, Words
+from turnabout.core import Attribution, ConceptSpans, Pixels
 from turnabout.errors import TurnaboutError
 from turnabout.render.attribution import draw_waterfall, write_attribution
 from turnabout.render.highlight import write_highlight
@@ -133,7 +133,7 @@ def test_pictures_of_what_raises_and_lowers_take_contributions_only():
     with pytest.raises(TurnaboutError, match="an overlay shows what raises and lowers a score, and a slope does"):
         draw_overlay(image, np.zeros((3, 3)))
     with pytest.raises(TurnaboutError, match="a highlight shows what raises and lowers a score, and a slope does"):
-        write_highlight(attribution(WORDS, layout=Words(TEXT, SPANS), kind="slope"))
+        write_highlight(attribution(WORDS, layout=ConceptSpans(TEXT, SPANS), kind="slope"))
 
 
 def test_a_direction_is_not_called_a_contribution():
@@ -245,7 +245,7 @@ WORDS = pd.DataFrame([[-0.5, 0.25, 0.02]], columns=["bad", 'lo"an', "luck"])
 
 def test_words_are_marked_wherever_they_stand_and_the_text_is_whole():
     assert [TEXT[a:b] for a, b, _ in SPANS] == ["bad", "loan", "bad", "luck"]
-    read = Read(write_highlight(attribution(WORDS, layout=Words(TEXT, SPANS))))
+    read = Read(write_highlight(attribution(WORDS, layout=ConceptSpans(TEXT, SPANS))))
     assert read.text.strip() == TEXT
     assert "b" not in read.tags  # the text's own tags are escaped
     assert [title for title, _ in read.marks] == ["bad: -0.5", 'lo"an: +0.25', "bad: -0.5"]
@@ -253,15 +253,17 @@ def test_words_are_marked_wherever_they_stand_and_the_text_is_whole():
 
 
 def test_rounding_marks_no_word():
-    assert Read(write_highlight(attribution(WORDS * 1e-14, layout=Words(TEXT, SPANS)))).marks == []
+    assert Read(write_highlight(attribution(WORDS * 1e-14, layout=ConceptSpans(TEXT, SPANS)))).marks == []
 
 
 def test_the_caption_tells_the_score():
-    text = write_highlight(attribution(WORDS, layout=Words(TEXT, SPANS), score="P(<yes>)", output=pd.Series([0.75])))
+    text = write_highlight(
+        attribution(WORDS, layout=ConceptSpans(TEXT, SPANS), score="P(<yes>)", output=pd.Series([0.75]))
+    )
     assert "P(&lt;yes&gt;) 0.75." in text
     assert "<sup>+</sup>" in text
     assert "P(yes). Solid" in write_highlight(
-        attribution(WORDS, layout=Words(TEXT, SPANS), score="P(yes)", output=None)
+        attribution(WORDS, layout=ConceptSpans(TEXT, SPANS), score="P(yes)", output=None)
     )
     assert "&minus;" in text
 
@@ -271,9 +273,9 @@ def test_texts_that_do_not_fit_are_refused():
         write_highlight(attribution())
     for spans in (((5, 8, 9),), ((5, 80, 0),), ((5, 8, 0), (7, 9, 1))):
         with pytest.raises(TurnaboutError, match="does not lie in the text, or overlaps"):
-            write_highlight(attribution(WORDS, layout=Words(TEXT, spans)))
+            write_highlight(attribution(WORDS, layout=ConceptSpans(TEXT, spans)))
     with pytest.raises(TurnaboutError, match="not all numbers"):
-        write_highlight(attribution(WORDS * np.nan, layout=Words(TEXT, SPANS)))
+        write_highlight(attribution(WORDS * np.nan, layout=ConceptSpans(TEXT, SPANS)))
 
 
 def test_bad_input():

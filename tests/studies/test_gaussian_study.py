@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from turnabout.audit.risk.excess import break_even, excess_risk
-from turnabout.studies.gaussian.gaussians import Gaussians, Projection
+from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians
 
 STUDY = Gaussians(mean=(1, 1), covariance=[[1, 0.5], [0.5, 1]])
 
@@ -98,7 +98,7 @@ def test_eta_is_bayes_rule_and_never_overflows():
 def test_as_a_problem_of_turnabout(probability, landing):
     draw = STUDY.sample(300, seed=5)
     people = STUDY.table(draw.x)
-    answer = Projection(STUDY, probability).fit(STUDY.problem(draw)).find(people)
+    answer = GaussianProjection(STUDY, probability).fit(STUDY.problem(draw)).find(people)
     refused = STUDY.margin(draw.x) < 0
     assert answer.counts()["FOUND"] == refused.sum()
     rows = answer.options[["x1", "x2"]].to_numpy()

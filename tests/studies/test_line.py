@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import turnabout as ta
 from turnabout.errors import AuditError
 from turnabout.studies.attribution_maps.line import conflict_free_deltas, one_dimension
-from turnabout.studies.attribution_maps.number_line import Interval, Line, without
+from turnabout.studies.attribution_maps.number_line import AcceptedIntervals, Interval, without
 from turnabout.studies.attribution_maps.ray import line_along
 
 
@@ -74,14 +74,14 @@ def test_a_valley_at_the_border_has_one_way_out():
 
 def test_a_touching_root_parts_two_valleys():
     # -(x - 0)^2 (within -1..1): yes at 0 alone and beyond; each valley of width 1
-    line = Line.from_roots(lambda x: x * x * (x * x - 1), [-1, 0, 1], -2, 2)
+    line = AcceptedIntervals.from_roots(lambda x: x * x * (x * x - 1), [-1, 0, 1], -2, 2)
     assert line.accepted == (Interval(-2, -1), Interval(0, 0), Interval(1, 2))
     assert one_dimension(line, 1.0).possible and not one_dimension(line, 0.5).possible
 
 
 def test_ends_that_do_not_belong():
     # refused on [0, 1], both ends included: at delta = 1/2 the middle is out of reach, at delta = 1 the ends conflict
-    line = Line.from_cells([-1.0, 0.0, 1.0, 2.0], [True, False, False, True], [True, False, True], True)
+    line = AcceptedIntervals.from_cells([-1.0, 0.0, 1.0, 2.0], [True, False, False, True], [True, False, True], True)
     assert line.refused == (Interval(0, 1),)
     assert one_dimension(line, 0.5).possible and not one_dimension(line, 1.0).possible
     assert one_dimension(line, 1.01).possible and not one_dimension(line, 0.51).possible
@@ -101,7 +101,7 @@ def test_against_brute_force_on_a_grid(roots, first, delta):
     yes_between = [first ^ (i % 2 == 1) for i in range(len(ends) + 1)]
     cells = [low, *ends, high]
     at = [yes_between[0], *(True for _ in ends), yes_between[-1]]
-    line = Line.from_cells([float(c) for c in cells], at, yes_between, True)
+    line = AcceptedIntervals.from_cells([float(c) for c in cells], at, yes_between, True)
     x = np.arange(low * 8, high * 8 + 1) / 8
     yes = np.array([any(float(v) in part for part in line.accepted) for v in x])
     step = delta * 8
@@ -193,12 +193,14 @@ def test_lengths_equal_to_a_width_up_to_rounding_are_equal_to_it():
     for _ in range(300):
         a, b = np.sort(rng.uniform(-1, 1, 2)).tolist()
         w = b - a
-        line = Line(-3.0, 3.0, (Interval(-3.0, a), Interval(b, 3.0)), True)
+        line = AcceptedIntervals(-3.0, 3.0, (Interval(-3.0, a), Interval(b, 3.0)), True)
         for delta in (w, math.nextafter(w, 0), math.nextafter(w, 9)):
             assert one_dimension(line, delta).possible
         for delta in (w / 2, math.nextafter(w / 2, 0), w / 2 * (1 + 1e-15)):
             assert not one_dimension(line, delta).possible
-        own = Line(-3.0, 3.0, (Interval(-3.0, a, True, False), Interval(b, 3.0, False, True)), True)  # refused [a, b]
+        own = AcceptedIntervals(
+            -3.0, 3.0, (Interval(-3.0, a, True, False), Interval(b, 3.0, False, True)), True
+        )  # refused [a, b]
         for delta in (w, math.nextafter(w, 0), math.nextafter(w, 9)):
             assert not one_dimension(own, delta).possible
         for each in (line, own):
@@ -259,7 +261,10 @@ def test_a_function_with_gradients_may_be_asked():
         (lambda: one_dimension(valley(1), 1.0, -1, 1, roots=[float("nan")]), "a root is NaN"),
         (lambda: one_dimension(lambda x: x.log(), 1.0, -1, 1), "f is NaN at"),
         (lambda: one_dimension(lambda x: x[:2], 1.0, -1, 1), "with shape (2,)"),
-        (lambda: one_dimension(Line(-1.0, 1.0, (), True), 1.0, low=-1), "a Line has its own range"),
+        (
+            lambda: one_dimension(AcceptedIntervals(-1.0, 1.0, (), True), 1.0, low=-1),
+            "AcceptedIntervals have their own range",
+        ),
     ],
 )
 def test_errors(call, text):

@@ -11,7 +11,7 @@ from turnabout.audit.risk.report import Verdict
 from turnabout.audit.risk.resample import Counts, resampled_sums
 from turnabout.audit.risk.sums import Stand
 from turnabout.studies.gaussian.coverage import risk_coverage
-from turnabout.studies.gaussian.gaussians import Gaussians, Projection
+from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_twenty_thousand_people_take_little_time():
     study = Gaussians()
     draw = study.sample(20_000)
     people = study.table(draw.x)
-    answer = Projection(study, 0.7).fit(study.problem(draw)).find(people)
+    answer = GaussianProjection(study, 0.7).fit(study.problem(draw)).find(people)
     eta = (study.eta(draw.x), study.eta(study.project(draw.x, 0.7)))
     groups = draw.fresh < 0.5
     start = time.process_time()

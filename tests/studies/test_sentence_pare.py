@@ -11,7 +11,7 @@ import torch
 from turnabout.core import Status
 from turnabout.errors import TrainingError
 from turnabout.studies.sentences import SentencePare
-from turnabout.studies.sentences.bag import Bag, Settings, Swaps, Texts, objective
+from turnabout.studies.sentences.bag import Bag, BagSettings, Swaps, Texts, objective
 from turnabout.train.stack import History
 
 WORDS = {"bad": ("good",), "good": ("bad", "evil"), "dull": ("lively", "bright"), "short": ("long",)}
@@ -43,7 +43,7 @@ def fitted():
 
 def settings(**given):
     usual = {"lam": 0.5, "dropout": 0.0, "word_dropout": 0.0, "epochs": 1, "batch": 8, "lr": 0.01}
-    return Settings(**(usual | {"refused_only": False, "keep": "loss", "patience": None, "seed": 0} | given))
+    return BagSettings(**(usual | {"refused_only": False, "keep": "loss", "patience": None, "seed": 0} | given))
 
 
 @pytest.mark.parametrize("refused_only", [False, True])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from imports import loaded
 from turnabout.core import Method, Proposal
 from turnabout.errors import MethodError
-from turnabout.models import Linear
+from turnabout.models import LinearMargin
 from turnabout.testing import ContractError, check_method, checks, examine
 from turnabout.testing.dice import SeededDice
 from turnabout.testing.generate import random_case
@@ -25,7 +25,7 @@ QUICK = ("answers_everyone", "keeps_parameters", "explains_find_before_fit")
 class Corner(Method):
     """The far corner of what a linear model likes."""
 
-    requires = Linear
+    requires = LinearMargin
 
     def __init__(self, reach: float = 1.0):
         self.reach = reach
@@ -71,7 +71,7 @@ def test_a_capability_of_ones_own_needs_problems_of_ones_own():
 
 
 def test_own_problems_are_examined():
-    case = random_case(SeededDice(3), Linear)
+    case = random_case(SeededDice(3), LinearMargin)
     report = examine(Corner, problems=[(case.problem, case.people)], examples=0, data=False, only=QUICK)
     assert report.cases == 1
     assert report.ok
@@ -122,11 +122,11 @@ def test_check_method_needs_no_hypothesis():
     assert "hypothesis" not in loaded()["turnabout.testing"]
 
 
-@given(case=problems(requires=Linear))
+@given(case=problems(requires=LinearMargin))
 @settings(max_examples=10)
 def test_problems_offer_what_is_required(case):
     problem, people = case
-    assert isinstance(problem.model, Linear)
+    assert isinstance(problem.model, LinearMargin)
     assert 1 <= len(people) <= 5
     assert problem.labels is not None
     problem.schema.encode(people)

@@ -1,4 +1,4 @@
-"""GrantingTrees and Cells: the formula by hand, the exact search, manners, and what it is for."""
+"""GrantingTrees and CellSearch: the formula by hand, the exact search, manners, and what it is for."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from turnabout.errors import TrainingError
 from turnabout.models import Trees
 from turnabout.rules import Ball, Box, Budget
 from turnabout.train import GrantingTrees, calibrate
-from turnabout.train.cells import Cells
+from turnabout.train.cells import CellSearch
 
 SCHEMA = ta.Schema(
     (
@@ -101,7 +101,7 @@ def test_no_printable_row_beats_the_one_found(plain, region):
     some, model = applicants()[0].iloc[:6], plain
     x = SCHEMA.encode(some)
     bound = region.bind(SCHEMA)
-    delta = Cells()(model, bound.around(x))
+    delta = CellSearch()(model, bound.around(x))
     found = model.margin(x + delta)
     assert (bound.violation(x, x + delta) <= 0).all()
     job, degree = ("none", "part", "full"), ("school", "college", "doctor")
@@ -128,7 +128,7 @@ def test_the_first_value_on_the_right_of_a_cut_of_xgboost_is_tried():
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, min_child_weight=0).fit(people, hump)
     wrapped = ta.models.wrap(model, schema, background=people)
     around = Box({"hours": 12}).bind(schema).around(schema.encode(pd.DataFrame({"hours": [20.0, 25.0, 40.0]})))
-    reached = around.x + Cells()(wrapped, around)
+    reached = around.x + CellSearch()(wrapped, around)
     assert schema.decode(reached)["hours"].tolist() == [30, 30, 30]
 
 
@@ -137,7 +137,7 @@ def test_other_models_are_searched_on_a_grid(plain):
     around = REGION.bind(SCHEMA).around(x)
     blind = ta.models.wrap(lambda table: 1 / (1 + np.exp(-plain.judge(table))), SCHEMA)
     assert isinstance(plain, Trees) and not isinstance(blind, Trees)
-    exact, coarse = plain.margin(x + Cells()(plain, around)), plain.margin(x + Cells(5)(blind, around))
+    exact, coarse = plain.margin(x + CellSearch()(plain, around)), plain.margin(x + CellSearch(5)(blind, around))
     assert (coarse >= plain.margin(x)).all() and (exact >= coarse - 1e-12).all()
     assert (coarse == exact).float().mean() > 0.5
 
@@ -145,9 +145,9 @@ def test_other_models_are_searched_on_a_grid(plain):
 def test_more_cells_than_can_be_tried_are_thinned(plain, monkeypatch):
     x = SCHEMA.encode(applicants(100)[0])
     around = REGION.bind(SCHEMA).around(x)
-    exact = plain.margin(x + Cells()(plain, around))
+    exact = plain.margin(x + CellSearch()(plain, around))
     monkeypatch.setattr("turnabout.train.cells.MOST_ROWS", 8)
-    thinned = plain.margin(x + Cells(2)(plain, around))
+    thinned = plain.margin(x + CellSearch(2)(plain, around))
     assert (exact >= thinned).all() and (thinned >= plain.margin(x)).all() and (exact > thinned).any()
 
 

@@ -12,7 +12,7 @@ from turnabout.nn.inner import Corners, FineGrid, LinearStep, ProjectedSteps
 from turnabout.nn.mlp import StackedMlp
 from turnabout.rules import Ball, Box, Budget, Polytope
 from turnabout.train import Pare, calibrate, fit_together
-from turnabout.train.stack import Examples, Settings, _step
+from turnabout.train.stack import Examples, StackSettings, _step
 
 SCHEMA = ta.Schema(
     (
@@ -61,7 +61,7 @@ def test_gradient_of_the_objective_is_autograds():
     rows = torch.arange(8).expand(2, 8)
     y = torch.as_tensor(accepted.to_numpy(copy=True), dtype=torch.float32)
     lam, weights = torch.tensor([p.lam for p in pares]), torch.tensor([[1.0, 2.0], [1.5, 1.0]])
-    settings = Settings(lam=lam, weights=weights, dropout=0.0)
+    settings = StackSettings(lam=lam, weights=weights, dropout=0.0)
     loss = _step(net, Examples(x, y, around, rows, rows), settings, rows, torch.Generator())
     for m in range(2):
         module = net.module(m).float()

@@ -9,7 +9,7 @@ from scipy import stats
 
 import turnabout as ta
 from turnabout.errors import TrainingError
-from turnabout.train.shift import Shift, compare, warn_of_shift
+from turnabout.train.shift import ShiftReport, compare, warn_of_shift
 
 SCHEMA = ta.Schema(
     (
@@ -180,7 +180,7 @@ def test_the_warning_names_the_columns():
 
 def test_reports_are_tables_and_json():
     shift = compare(people(0), people(1).assign(age=30), SCHEMA)
-    assert Shift.from_json(shift.to_json()) == shift
+    assert ShiftReport.from_json(shift.to_json()) == shift
     table = shift.table()
     assert list(table["column"][:1]) == ["age"] and len(table) == 6
     assert (table["adjusted"].to_numpy()[1:] >= table["adjusted"].to_numpy()[:-1]).all()

@@ -16,7 +16,7 @@ import turnabout as ta
 from turnabout.core.noise import read_plans
 from turnabout.core.plan import replay
 from turnabout.methods.action_sequences import ActionSequences
-from turnabout.methods.sequences.search import Search
+from turnabout.methods.sequences.search import SequenceSearch
 from turnabout.studies.domains import Domain
 from turnabout.typing import Tensor
 
@@ -24,14 +24,14 @@ from turnabout.typing import Tensor
 class Watched(ActionSequences):
     """ActionSequences that remembers its searches, to count the sequences they solved."""
 
-    def explore(self, x: Tensor) -> Search:
+    def explore(self, x: Tensor) -> SequenceSearch:
         search = super().explore(x)
         self.searches_.append(search)
         return search
 
     def _fit(self, problem: ta.Problem) -> None:
         super()._fit(problem)
-        self.searches_: list[Search] = []
+        self.searches_: list[SequenceSearch] = []
 
 
 @cache

@@ -20,7 +20,7 @@ from ledger import Outcome
 from action_sequences.answers import Answers
 from turnabout.core.run import Run
 from turnabout.methods.action_sequences import ActionSequences
-from turnabout.methods.sequences.search import Search
+from turnabout.methods.sequences.search import SequenceSearch
 from turnabout.methods.sequences.words import Word
 
 SCORES = ("breadth", "objective", "gradient")
@@ -28,7 +28,7 @@ SAME, STRICT = 1e-4, 1e-6  # share of the cost within which a sequence is a solu
 AGREE = 1e-3
 
 
-class Whole(Search):
+class Whole(SequenceSearch):
     """A search that passes over nothing but failing guards."""
 
     def _worth(self, i: int, word: Word) -> bool:
@@ -39,7 +39,7 @@ class Whole(Search):
         return budget if budget > 1e-6 else budget + sum(self.constant[a] for a in word)
 
 
-def exhaust(answers: Answers, name: str, count: int, length: int, seed: int = 0) -> Search:
+def exhaust(answers: Answers, name: str, count: int, length: int, seed: int = 0) -> SequenceSearch:
     """Every sequence of the first people, solved."""
     problem = answers.problem(name)
     method = ActionSequences(max_steps=length).fit(problem, answers.device)
@@ -51,7 +51,7 @@ def exhaust(answers: Answers, name: str, count: int, length: int, seed: int = 0)
     return search
 
 
-def iterations(search: Search, i: int, score: str, steep: dict[Word, np.ndarray], goal: set[Word]) -> int:
+def iterations(search: SequenceSearch, i: int, score: str, steep: dict[Word, np.ndarray], goal: set[Word]) -> int:
     """Sequences of person i that Algorithm 1 solves until it has solved one of the goal."""
     known, ledger = search.ledger.place[i], search.ledger
     heap: list[tuple[float, int, Word]] = []
@@ -122,7 +122,7 @@ def replayed(answers: Answers, name: str, count: int, length: int = 4) -> Outcom
     return Outcome(figures, rows)
 
 
-def _best(search: Search) -> list[float]:
+def _best(search: SequenceSearch) -> list[float]:
     ledger = search.ledger
     return [min(ledger.cost[row] for row in known.values()) for known in ledger.place]
 

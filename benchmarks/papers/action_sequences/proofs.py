@@ -7,7 +7,7 @@ import torch
 from ledger import Outcome
 
 from action_sequences.answers import Answers
-from turnabout.core.plan import Ground
+from turnabout.core.plan import PlanColumns
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.sequences.certificate import certify
 from turnabout.methods.sequences.words import as_tensor
@@ -24,7 +24,7 @@ def certified(answers: Answers, name: str, count: int, time_limit: float, length
     method = ActionSequences(max_steps=length).fit(problem)
     words = as_tensor(method.words_.up_to(length), length)
     lo, hi = (actions.tables.units(side) for side in problem.bounds(x))
-    ground = Ground.of(problem.schema, actions, x.device)
+    ground = PlanColumns.of(problem.schema, actions, x.device)
     upper = torch.tensor(plans.tolist(), dtype=torch.float64)
     printed = {"grid": ground.step, "leads": ground.lead, "noise": problem.model.noise}
     proof = certify(problem.model, actions.tables, x, words, lo, hi, upper, GAP, time_limit, **printed)

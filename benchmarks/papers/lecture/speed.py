@@ -13,7 +13,7 @@ from ledger import Outcome
 from turnabout.audit.risk.of_recourse import risk_of_recourse
 from turnabout.explain.lime.image import LimeImage
 from turnabout.explain.shapley.games import shapley
-from turnabout.studies.gaussian.gaussians import Gaussians, Projection
+from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians
 
 
 def _seconds(call: Callable[[], object], repeats: int) -> list[float]:
@@ -44,7 +44,7 @@ def _risk(people: int, repeats: int) -> list[float]:
     draw = study.sample(people, seed=0)
     problem = study.problem()
     table = study.table(draw.x)
-    answer = Projection(study, 0.7).fit(problem).find(table)
+    answer = GaussianProjection(study, 0.7).fit(problem).find(table)
     eta0 = study.eta(draw.x)
     first = answer.options.droplevel("option")
     landed = study.eta(first[list(study.schema.names)].to_numpy())

@@ -18,18 +18,18 @@ import pandas as pd
 
 import turnabout as ta
 from turnabout.datasets import adult, bail, compas
-from turnabout.datasets.files import Source, obtain
+from turnabout.datasets.files import SourceFile, obtain
 from turnabout.rules import Box
 from turnabout.schema import Binary, Category, Number
 
 DELTA_MAX = 0.75  # standard deviations
-GERMAN = Source(
+GERMAN = SourceFile(
     "german",
     "german_adversarial_recourse.csv",
     "962951b011b109df5b619b01e6b94f489a7ae95995cb08436b6fbfda13b97e38",
     by_hand="It is data/german.csv of the code published with Ross, Lakkaraju and Bastani (2021).",
 )
-BAIL_TEST = Source("bail", "bail_test.csv", "7a9adad854bb78d200201e8ce51f6b083d74b6bd3affadfdcc4b3427fd7c1d67")
+BAIL_TEST = SourceFile("bail", "bail_test.csv", "7a9adad854bb78d200201e8ce51f6b083d74b6bd3affadfdcc4b3427fd7c1d67")
 NAMES = ("adult", "compas", "bail", "german")
 
 

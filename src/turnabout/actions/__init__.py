@@ -13,17 +13,17 @@ from turnabout.actions.action_set import ActionSet
 from turnabout.actions.bound import BoundActions
 from turnabout.actions.effects import Effect, Follow, KeepRatio, Scale, Set, Shift
 from turnabout.actions.expressions import Condition, Expression, new, old
-from turnabout.actions.prices import Absolute, Constant, Price, Squared
-from turnabout.actions.steps import Affine, Path, Script, StepTables
+from turnabout.actions.prices import Absolute, ConstantPrice, Price, Squared
+from turnabout.actions.steps import AffineStep, Path, Script, StepTables
 
 __all__ = [
     "Absolute",
     "Action",
     "ActionSet",
-    "Affine",
+    "AffineStep",
     "BoundActions",
     "Condition",
-    "Constant",
+    "ConstantPrice",
     "Effect",
     "Expression",
     "Follow",

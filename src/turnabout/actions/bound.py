@@ -12,7 +12,7 @@ import torch
 from turnabout.actions.action import Action
 from turnabout.actions.compiling import Compiler
 from turnabout.actions.free import FreeScript, probe, starts
-from turnabout.actions.lines import Line, tables
+from turnabout.actions.lines import ActionLine, tables
 from turnabout.actions.numbers import brief
 from turnabout.actions.steps import Script
 from turnabout.errors import ActionError
@@ -35,7 +35,7 @@ class BoundActions:
         self.names = tuple(action.name for action in self.actions)
         self.free = {a: action for a, action in enumerate(self.actions) if action.is_free}
         lines = [Compiler(schema).line(action) for action in self.actions]
-        self.lines: tuple[Line | None, ...] = tuple(None if line.action.is_free else line for line in lines)
+        self.lines: tuple[ActionLine | None, ...] = tuple(None if line.action.is_free else line for line in lines)
         everything = range(len(schema))
         self.writes = [{schema.index(name) for name in action.writes} for action in self.actions]
         self.reads = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnabout.actions.action import Action
 from turnabout.actions.effects import Effect, Follow, KeepRatio, Scale, Set, Shift
 from turnabout.actions.expressions import Condition, Expression, When
-from turnabout.actions.lines import Line, Row
+from turnabout.actions.lines import ActionLine, Row
 from turnabout.actions.numbers import brief
 from turnabout.actions.prices import Absolute, Squared
 from turnabout.errors import ActionError
@@ -65,9 +65,9 @@ class Compiler:
 
     # -- one action -------------------------------------------------------------------------------------------
 
-    def line(self, action: Action) -> Line:
+    def line(self, action: Action) -> ActionLine:
         """The line of an action; refuses what the schema does not have or allow. A free-form one only takes time."""
-        line = Line(action)
+        line = ActionLine(action)
         for name in action.writes:
             if self.feature(name, action).moves == "fixed":
                 raise ActionError(
@@ -95,7 +95,7 @@ class Compiler:
         self._present(line)
         return line
 
-    def _effect(self, line: Line, effect: Effect, place: dict[str, int]) -> None:
+    def _effect(self, line: ActionLine, effect: Effect, place: dict[str, int]) -> None:
         action = line.action
         if isinstance(effect, Shift):
             _, column = self.scalar(effect.feature, action, "shifts")
@@ -109,7 +109,7 @@ class Compiler:
         elif isinstance(effect, Set):
             self._set(line, effect, place)
 
-    def _scale(self, line: Line, effect: Scale, place: dict[str, int]) -> None:
+    def _scale(self, line: ActionLine, effect: Scale, place: dict[str, int]) -> None:
         feature, column = self.number(effect.feature, line.action, "multiplies")
         if not isinstance(effect.by, str):
             assert effect.by is not None
@@ -132,7 +132,7 @@ class Compiler:
             text = f"{new} at most {brief(parameter.high)} times {old}"
             line.rows.append(Row({column: sign * parameter.high}, {column: -sign}, 0.0, False, text))
 
-    def _set(self, line: Line, effect: Set, place: dict[str, int]) -> None:
+    def _set(self, line: ActionLine, effect: Set, place: dict[str, int]) -> None:
         action, feature, column = line.action, self.feature(effect.feature, line.action), self.start[effect.feature]
         name = action.parameter_of(effect)
         if isinstance(feature, Category):
@@ -175,7 +175,7 @@ class Compiler:
             )
         return value
 
-    def _follow(self, line: Line, effect: Follow, seen: tuple[str, ...]) -> None:
+    def _follow(self, line: ActionLine, effect: Follow, seen: tuple[str, ...]) -> None:
         """x' = x + times (change of the leader): the leader's gain and constant shift, times `times`."""
         _, column = self.scalar(effect.feature, line.action, "shifts")
         if column in line.keep:
@@ -203,7 +203,7 @@ class Compiler:
             if j == leader:
                 line.gain[p, column] = effect.times * gain
 
-    def _keep_ratio(self, line: Line, effect: KeepRatio) -> None:
+    def _keep_ratio(self, line: ActionLine, effect: KeepRatio) -> None:
         """Led by the column at the start of the chain of ratios, which the action changes itself."""
         action = line.action
         _, column = self.number(effect.feature, action, "keeps the ratio of")
@@ -223,7 +223,7 @@ class Compiler:
         line.keep[column] = 1.0
         line.leader[column] = line.leader.get(leader, leader)
 
-    def _price(self, line: Line) -> None:
+    def _price(self, line: ActionLine) -> None:
         line.constant = line.action.cost.constant
         for term in line.action.cost.terms:
             if not isinstance(term, (Absolute, Squared)):
@@ -236,7 +236,7 @@ class Compiler:
             of_kind = line.prices.setdefault(kind, {})
             of_kind[column] = of_kind.get(column, 0.0) + term.factor
 
-    def _duration(self, line: Line) -> None:
+    def _duration(self, line: ActionLine) -> None:
         line.takes = line.action.duration.constant
         line.takes_old = self._weights(line.action.duration, "old", line.action)
         line.takes_new = self._weights(line.action.duration, "new", line.action)
@@ -314,7 +314,7 @@ class Compiler:
                 hint="shift it, price the plain change, or narrow the bounds of the feature.",
             )
 
-    def _signs(self, line: Line) -> None:
+    def _signs(self, line: ActionLine) -> None:
         """Old values that something is divided by must not be zero, nor of the other sign than their range."""
         divided = {*line.leader.values(), *line.factors.values()}
         divided |= {j for kind, of in line.prices.items() if kind.endswith("relative") for j in of}
@@ -326,7 +326,7 @@ class Compiler:
                 text = f"old {feature.name} {'>' if sign > 0 else '<'} 0"
                 line.rows.append(Row({column: sign}, {}, 0.0, True, text))
 
-    def _present(self, line: Line) -> None:
+    def _present(self, line: ActionLine) -> None:
         """Nothing is known of a missing cell: what reads or writes it is not allowed."""
         action = line.action
         for name in dict.fromkeys((*action.writes, *(action.reads or ()))):

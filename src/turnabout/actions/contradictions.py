@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from turnabout.actions.lines import Line, Row, scales
+from turnabout.actions.lines import ActionLine, Row, scales
 from turnabout.schema import Category, Number, Schema
 from turnabout.typing import Tensor
 
@@ -28,7 +28,7 @@ Value = tuple[Literal["old", "new", "r"], int]  # by encoded column, or by param
 
 
 @dataclass
-class Sum:
+class SumInequality:
     """sum of weight * value + offset >= 0, or > 0 where strict; text is how the condition reads."""
 
     weights: dict[Value, float]
@@ -36,14 +36,14 @@ class Sum:
     strict: bool
     text: str
 
-    def plus(self, other: Sum, factor: float) -> Sum:
+    def plus(self, other: SumInequality, factor: float) -> SumInequality:
         """This plus factor times the other."""
         weights = dict(self.weights)
         for value, weight in other.weights.items():
             weights[value] = weights.get(value, 0.0) + factor * weight
             if abs(weights[value]) <= 1e-12 * abs(factor * weight):
                 del weights[value]
-        return Sum(weights, self.offset + factor * other.offset, self.strict or other.strict, "")
+        return SumInequality(weights, self.offset + factor * other.offset, self.strict or other.strict, "")
 
 
 @dataclass
@@ -51,9 +51,9 @@ class Scope:
     """The conditions of one action as sums, over values between the limits of `box`."""
 
     schema: Schema
-    line: Line
+    line: ActionLine
     box: dict[Value, tuple[float, float]] = field(default_factory=dict)
-    sums: list[Sum] = field(default_factory=list)
+    sums: list[SumInequality] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for p, parameter in enumerate(self.line.action.parameters):
@@ -86,11 +86,13 @@ class Scope:
             weights["old", column] = line.keep[column]
         return weights, line.add.get(column, 0.0)
 
-    def _sum(self, row: Row) -> Sum:
-        out = Sum({("old", column): weight for column, weight in row.of_old.items()}, row.offset, row.strict, row.text)
+    def _sum(self, row: Row) -> SumInequality:
+        out = SumInequality(
+            {("old", column): weight for column, weight in row.of_old.items()}, row.offset, row.strict, row.text
+        )
         for column, weight in row.of_new.items():
             weights, constant = self.after(column)
-            out = out.plus(Sum(weights, constant, False, ""), weight)
+            out = out.plus(SumInequality(weights, constant, False, ""), weight)
         out.text = row.text
         for value in out.weights:
             if value[0] != "r":
@@ -130,7 +132,9 @@ class Scope:
         """Whether no step of the action can change anything; asked after the levels were fixed."""
         for column in self.line.keep:
             weights, constant = self.after(column)
-            change = Sum(weights, constant, False, "").plus(Sum({("old", column): 1.0}, 0.0, False, ""), -1.0)
+            change = SumInequality(weights, constant, False, "").plus(
+                SumInequality({("old", column): 1.0}, 0.0, False, ""), -1.0
+            )
             for value in change.weights:
                 if value[0] != "r":
                     self.box.setdefault(value, self.limits(value[1]))
@@ -138,7 +142,7 @@ class Scope:
                 return False
         return True
 
-    def most(self, one: Sum, sign: float = 1.0) -> float:
+    def most(self, one: SumInequality, sign: float = 1.0) -> float:
         """The largest value of a sum, or of its negative."""
         total = sign * one.offset
         for value, weight in one.weights.items():
@@ -146,7 +150,7 @@ class Scope:
             total += max(sign * weight * low, sign * weight * high)
         return total
 
-    def _never(self, one: Sum) -> bool:
+    def _never(self, one: SumInequality) -> bool:
         size = abs(one.offset) + sum(
             abs(weight) * max(abs(end) for end in self.box[value] if math.isfinite(end))
             for value, weight in one.weights.items()
@@ -235,7 +239,7 @@ def unreachable(bound: BoundActions, x: Tensor) -> list[str]:
     return out
 
 
-def _before(line: Line, d: int) -> Iterator[tuple[Tensor, Row]]:
+def _before(line: ActionLine, d: int) -> Iterator[tuple[Tensor, Row]]:
     """Conditions on the row before the step alone, as weights (d,)."""
     for row in line.rows:
         if not any(column in line.keep for column in row.of_new):
@@ -246,7 +250,7 @@ def _before(line: Line, d: int) -> Iterator[tuple[Tensor, Row]]:
             yield weights, row
 
 
-def _factors(one: Sum, two: Sum) -> list[float]:
+def _factors(one: SumInequality, two: SumInequality) -> list[float]:
     """Weights of the second sum at which a value drops out of one + factor * two."""
     both = [value for value in one.weights if value in two.weights]
     return [-one.weights[v] / two.weights[v] for v in both if one.weights[v] * two.weights[v] < 0]

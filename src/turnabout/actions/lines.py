@@ -25,7 +25,7 @@ class Row:
 
 
 @dataclass
-class Line:
+class ActionLine:
     """What one action does, by encoded column; see StepTables for the meaning of each entry."""
 
     action: Action
@@ -54,7 +54,7 @@ class Line:
         return out.union(*(row.of_old for row in self.rows), *(row.of_new for row in self.rows))
 
 
-def tables(schema: Schema, lines: Sequence[Line], every: bool) -> StepTables:
+def tables(schema: Schema, lines: Sequence[ActionLine], every: bool) -> StepTables:
     """Lines as tensors, over the columns they speak of or over every column of the schema."""
     columns = sorted(range(schema.d) if every else set().union(*(line.columns for line in lines)))
     place = {column: j for j, column in enumerate(columns)}
@@ -84,7 +84,7 @@ def tables(schema: Schema, lines: Sequence[Line], every: bool) -> StepTables:
     return StepTables(columns=index, bottom=bottom[index], span=span[index], **out)
 
 
-def _fill(out: dict[str, Any], a: int, line: Line, place: dict[int, int], span: torch.Tensor) -> None:
+def _fill(out: dict[str, Any], a: int, line: ActionLine, place: dict[int, int], span: torch.Tensor) -> None:
     for name in ("keep", "add", "takes_old", "takes_new"):
         for column, value in getattr(line, name).items():
             out[name][a, place[column]] = value

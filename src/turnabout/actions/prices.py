@@ -13,7 +13,7 @@ class Priced:
     """Anything that has a cost: prices add up, and may be weighted by a number."""
 
     @property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[PriceTerm, ...]:
         raise NotImplementedError
 
     def __add__(self, other: Priced | float) -> Price:
@@ -34,14 +34,14 @@ class Priced:
         return str(self)
 
 
-class Term(Priced):
+class PriceTerm(Priced):
     """One summand of a price."""
 
     @property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[PriceTerm, ...]:
         return (self,)
 
-    def weighted(self, factor: float) -> Term:
+    def weighted(self, factor: float) -> PriceTerm:
         """The same, times a number."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class Term(Priced):
 
 
 @dataclass(frozen=True, repr=False)
-class Constant(Term):
+class ConstantPrice(PriceTerm):
     """The same for every step of the action."""
 
     value: float
@@ -63,8 +63,8 @@ class Constant(Term):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", _weight(self.value, "a constant cost"))
 
-    def weighted(self, factor: float) -> Constant:
-        return Constant(self.value * factor)
+    def weighted(self, factor: float) -> ConstantPrice:
+        return ConstantPrice(self.value * factor)
 
     def text(self) -> str:
         return show(self.value)
@@ -74,7 +74,7 @@ class Constant(Term):
 
 
 @dataclass(frozen=True, repr=False)
-class _Change(Term):
+class _Change(PriceTerm):
     feature: str
     per: float = 1.0
     relative: bool = False
@@ -145,20 +145,20 @@ class Squared(_Change):
 class Price(Priced):
     """A sum of terms."""
 
-    summands: tuple[Term, ...]
+    summands: tuple[PriceTerm, ...]
 
     def __post_init__(self) -> None:
-        if not self.summands or not all(isinstance(term, Term) for term in self.summands):
+        if not self.summands or not all(isinstance(term, PriceTerm) for term in self.summands):
             raise ActionError("a price has no terms.", hint="an action that costs nothing has cost=0.")
 
     @property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[PriceTerm, ...]:
         return self.summands
 
     @property
     def constant(self) -> float:
         """The part that every step of the action costs."""
-        return sum(term.value for term in self.terms if isinstance(term, Constant))
+        return sum(term.value for term in self.terms if isinstance(term, ConstantPrice))
 
     def sentence(self) -> str:
         """As a person reads it."""
@@ -169,7 +169,7 @@ def as_price(cost: object) -> Price:
     """A price from a price, one of its terms or a number."""
     if isinstance(cost, Priced):
         return Price(cost.terms)
-    return Price((Constant(checked(cost, "the cost of an action")),))
+    return Price((ConstantPrice(checked(cost, "the cost of an action")),))
 
 
 def _weight(value: object, what: str) -> float:

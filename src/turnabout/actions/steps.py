@@ -141,7 +141,7 @@ class Sparse:
 
 
 @dataclass(frozen=True)
-class Affine:
+class AffineStep:
     """One step from known states: s' = still + sum_p r_p moved_p; still (B, e), moved (B, P, e)."""
 
     still: Tensor
@@ -230,7 +230,7 @@ class Script:
             self._taken["followers", t] = [(j, self.leader[t].gather(-1, j), w) for j, w in columns if bool(w.any())]
         return self._taken["followers", t]
 
-    def affine(self, t: int, old: Tensor) -> Affine:
+    def affine(self, t: int, old: Tensor) -> AffineStep:
         """Step t from states (B, e), as a function of its parameters."""
         still, moved = torch.addcmul(self.add[t], self.keep[t], old), self.gain[t]
         for j, leader, where in self._followers(t):
@@ -240,11 +240,11 @@ class Script:
             j, leader = (k.unsqueeze(-2).expand(-1, moved.shape[-2], 1) for k in (j, leader))
             with_r = share.unsqueeze(-2) * moved.gather(-1, leader)
             moved = moved.scatter(-1, j, torch.where(where.unsqueeze(-2), with_r, moved.gather(-1, j)))
-        return Affine(still, moved)
+        return AffineStep(still, moved)
 
     def move(self, t: int, old: Tensor, r: Tensor) -> Tensor:
         """(B, e) where step t leads from states (B, e) with parameters (B, P); (1) and (2)."""
-        new = Affine(torch.addcmul(self.add[t], self.keep[t], old), self.gain[t]).at(r)
+        new = AffineStep(torch.addcmul(self.add[t], self.keep[t], old), self.gain[t]).at(r)
         for j, leader, where in self._followers(t):
             share = old.gather(-1, j) / _nonzero(old.gather(-1, leader))
             new = new.scatter(-1, j, torch.where(where, share * new.gather(-1, leader), new.gather(-1, j)))

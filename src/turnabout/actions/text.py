@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from turnabout.actions.expressions import Condition, Expression, Sense, as_expression
 from turnabout.actions.numbers import checked
-from turnabout.actions.prices import Absolute, Constant, Price, Squared, Term
+from turnabout.actions.prices import Absolute, ConstantPrice, Price, PriceTerm, Squared
 from turnabout.errors import ActionError
 from turnabout.typing import Level
 
@@ -188,13 +188,13 @@ class Reader:
         self.end()
         return Price(tuple(terms))
 
-    def priced(self) -> Term:
+    def priced(self) -> PriceTerm:
         weight = 1.0
         if self.kind() == "number" or self.peek() == "-":
             sign = -1.0 if self.peek() == "-" and self.take() else 1.0
             weight = sign * self.number()
             if self.peek() != "*":
-                return Constant(weight)
+                return ConstantPrice(weight)
             self.take()
         if self.take("|", "(") == "|":
             feature, relative = self.changed()

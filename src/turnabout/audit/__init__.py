@@ -32,7 +32,7 @@ from turnabout.audit.noise import Natural, Turns, deepfool, model_under_noise, n
 from turnabout.audit.ordinary import TwoSample, classifier_two_sample
 from turnabout.audit.promises.lasting import Lasting, lasting
 from turnabout.audit.promises.retrain import Retrained, after_retraining
-from turnabout.audit.promises.training_sets import Bootstrap, Dropped, Jittered, LeaveOut, Newer, Shift
+from turnabout.audit.promises.training_sets import Bootstrap, DatasetShift, Dropped, Jittered, LeaveOut, Newer
 from turnabout.audit.rates import Rate, RecourseRates, recourse_rates
 from turnabout.audit.risk.accepting import Decay, LogisticInCost, WithinCost
 from turnabout.audit.risk.compliance import Causes
@@ -70,7 +70,7 @@ __all__ = [
     "Retrained",
     "RiskReport",
     "Rounds",
-    "Shift",
+    "DatasetShift",
     "Subgroup",
     "Turns",
     "TwoSample",

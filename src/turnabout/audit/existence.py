@@ -123,7 +123,7 @@ def existence(
 
 
 @dataclass(frozen=True)
-class Found:
+class Existing:
     """What there is to say of n refused people; arrays (n,), and the best rows (n, d)."""
 
     exists: np.ndarray
@@ -133,7 +133,7 @@ class Found:
     best: Tensor
 
 
-def _look_for(problem: Problem, own: pd.DataFrame, x: Tensor, points: int | None, best: bool, device: str) -> Found:
+def _look_for(problem: Problem, own: pd.DataFrame, x: Tensor, points: int | None, best: bool, device: str) -> Existing:
     unique, twin = torch.unique(x, dim=0, return_inverse=True)  # equal people share their rows
     scan = Scan(problem.on(device), unique.to(device))
     exists, doubtful = np.zeros(len(x), dtype=bool), np.zeros(len(x), dtype=bool)
@@ -151,7 +151,7 @@ def _look_for(problem: Problem, own: pd.DataFrame, x: Tensor, points: int | None
     if best:
         scan.refute(torch.unique(twin[torch.as_tensor(~exists)]).to(device))
     none = (scan.done | scan.never).cpu()[twin].numpy() & ~exists & ~doubtful
-    return Found(exists, none, scan.rows.cpu()[twin].numpy(), tops, scan.best.cpu()[twin])
+    return Existing(exists, none, scan.rows.cpu()[twin].numpy(), tops, scan.best.cpu()[twin])
 
 
 class Scan:

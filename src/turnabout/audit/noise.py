@@ -21,7 +21,7 @@ from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
 from turnabout.markup import report_html
-from turnabout.models import Differentiable, Linear
+from turnabout.models import Differentiable, LinearMargin
 from turnabout.parameters import Finite, Share, Whole, checked
 from turnabout.schema import as_frame
 from turnabout.typing import Json, Tensor
@@ -187,7 +187,7 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
         pd.Series(size.numpy(), given.index, name="size"),
         pd.DataFrame(change.numpy(), given.index, list(shake.names)),
         pd.Series(yes.numpy(), given.index, name="accepted"),
-        pd.Series(((turned | flat) & isinstance(model, Linear)).numpy(), given.index, name="settled"),
+        pd.Series(((turned | flat) & isinstance(model, LinearMargin)).numpy(), given.index, name="settled"),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from turnabout.cli.people import read_accepted
-from turnabout.cli.reports import Question
+from turnabout.cli.reports import LoadedFiles
 from turnabout.cli.screen import say
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ MANY = 10  # different numbers in a column of groups, above which it is cut into
 Observed = Literal["all", "approved"]
 
 
-def told_labels(table: pd.DataFrame, labels: str, yes: str | None, question: Question) -> np.ndarray:
+def told_labels(table: pd.DataFrame, labels: str, yes: str | None, question: LoadedFiles) -> np.ndarray:
     """(n,) who repaid."""
     return read_accepted(table, labels, yes, question.schema, "--labels")
 
 
-def read_repaid(question: Question, labels: str, yes: str | None, observed: Observed) -> np.ndarray:
+def read_repaid(question: LoadedFiles, labels: str, yes: str | None, observed: Observed) -> np.ndarray:
     """(n,) who repaid. Where outcomes of the approved alone are known, those of others may be missing and are."""
     import numpy as np
 
@@ -58,7 +58,7 @@ def read_groups(table: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return pd.DataFrame(parts, index=table.index)
 
 
-def as_trained(labels: pd.Series, good: np.ndarray, question: Question) -> Any:
+def as_trained(labels: pd.Series, good: np.ndarray, question: LoadedFiles) -> Any:
     """(n,) labels as the model knows them, to train it again: as they stand, or by its own two classes."""
     import numpy as np
 

@@ -11,7 +11,7 @@ from turnabout.cli.app import app
 from turnabout.cli.audited import Observed, as_trained, read_groups, read_repaid, told_labels
 from turnabout.cli.files import Target
 from turnabout.cli.recourse import method_named, read_landing
-from turnabout.cli.reports import Question, check_out, heard, made_with, pose, write_report
+from turnabout.cli.reports import LoadedFiles, check_out, heard, made_with, pose, write_report
 from turnabout.cli.screen import progress_bar, say, stdout_for_data
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def audit_recourse(
 class _Audit:
     """The calls behind one report; each part is what a public function of `turnabout.audit` returns."""
 
-    def __init__(self, question: Question, repaid: Any, asked: Json):
+    def __init__(self, question: LoadedFiles, repaid: Any, asked: Json):
         self.question, self.repaid, self.asked = question, repaid, asked
         self.seed: int = asked["seed"]
         self.people = question.schema.table(question.table)

@@ -10,7 +10,7 @@ import typer
 from turnabout.cli.app import app
 from turnabout.cli.files import Target
 from turnabout.cli.recourse import method_named
-from turnabout.cli.reports import Question, check_out, heard, made_with, pose, write_report
+from turnabout.cli.reports import LoadedFiles, check_out, heard, made_with, pose, write_report
 from turnabout.cli.screen import progress_bar, say, stdout_for_data
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def assemble(problem: Problem, attribution: Attribution, answer: object, most: i
     }
 
 
-def attribute(question: Question, problem: Problem, name: Name | None, output: Output, seed: int) -> Attribution:
+def attribute(question: LoadedFiles, problem: Problem, name: Name | None, output: Output, seed: int) -> Attribution:
     """Attributions of everyone, by the explainer named, or by Shapley values."""
     from turnabout import explain
     from turnabout.errors import ExplainError

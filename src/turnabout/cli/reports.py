@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Question:
+class LoadedFiles:
     """What the files say: the table as read, the wrapped model and the fitted one behind it.
 
     Attributes
@@ -62,7 +62,7 @@ def pose(
     target: str | None,
     id_column: str | None,
     beside: tuple[str, ...] = (),
-) -> Question:
+) -> LoadedFiles:
     """Read the files and wrap the model; without a schema one is drafted from all columns but those `beside`."""
     from turnabout.models import wrap
     from turnabout.schema import read_tables
@@ -82,7 +82,7 @@ def pose(
     notes += aside
     wanted = None if target is None else class_named(fitted, target)
     wrapped = wrap(fitted, known, threshold, target=wanted, background=table if rows is None else rows)
-    return Question(table, rows, known, wrapped, fitted, wanted, list(rules), notes)
+    return LoadedFiles(table, rows, known, wrapped, fitted, wanted, list(rules), notes)
 
 
 def readable(table: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, tuple[str, ...]]:

@@ -173,7 +173,7 @@ def calibrate_model(
 # -- training -----------------------------------------------------------------------------------------------------
 
 
-class Line(NamedTuple):
+class ModelLine(NamedTuple):
     """What one model does at one threshold for the test people."""
 
     model: str
@@ -207,7 +207,9 @@ def fit_pair(
     return one, other
 
 
-def judge_pair(model: Any, ordinary: Any, parts: Parts, epsilon: float, alpha: float) -> tuple[Certificate, list[Line]]:
+def judge_pair(
+    model: Any, ordinary: Any, parts: Parts, epsilon: float, alpha: float
+) -> tuple[Certificate, list[ModelLine]]:
     """The model's certificate, and both models on the test people; the ordinary one with a promise and without."""
     from turnabout.train import calibrate
 
@@ -217,7 +219,7 @@ def judge_pair(model: Any, ordinary: Any, parts: Parts, epsilon: float, alpha: f
     return own, lines
 
 
-def judged(model: Any, parts: Parts, limits: dict[str, float | None]) -> list[Line]:
+def judged(model: Any, parts: Parts, limits: dict[str, float | None]) -> list[ModelLine]:
     """A model at its thresholds of best F1 on the calibration people, up to each of some limits."""
     import numpy as np
 
@@ -233,7 +235,7 @@ def judged(model: Any, parts: Parts, limits: dict[str, float | None]) -> list[Li
         threshold = min(float(downward(highest)), 0.999)  # as certificates print theirs: a promise holds at lower ones
         accepted = scores >= threshold
         reaches = accepted | (reached >= threshold)
-        line = Line(
+        line = ModelLine(
             name,
             float(model.lam),
             limit is not None,
@@ -248,11 +250,11 @@ def judged(model: Any, parts: Parts, limits: dict[str, float | None]) -> list[Li
     return lines
 
 
-def side_by_side(lines: list[Line]) -> pd.DataFrame:
+def side_by_side(lines: list[ModelLine]) -> pd.DataFrame:
     """Models beside each other, one measure below the other."""
     import pandas as pd
 
-    measures: dict[str, Callable[[Line], str]] = {
+    measures: dict[str, Callable[[ModelLine], str]] = {
         "weight of recourse": lambda line: f"{line.lam:g}",
         "threshold": lambda line: f"{line.threshold:g}",
         "accuracy": lambda line: in_words(line.accuracy),
@@ -335,13 +337,13 @@ def best_rows(model: Model, region: Region | None) -> Callable[[pd.DataFrame], p
     from turnabout.models import Differentiable
     from turnabout.rules import Box
     from turnabout.train import ProjectedSteps, attain
-    from turnabout.train.cells import Cells
+    from turnabout.train.cells import CellSearch
 
     within = region or Box()
     sloped = isinstance(model, Differentiable)
     if not sloped:
         check_few_move(region, model.schema, "The model has no slope to follow")
-    inner: Any = ProjectedSteps(10) if sloped else Cells()
+    inner: Any = ProjectedSteps(10) if sloped else CellSearch()
 
     def rule(table: pd.DataFrame) -> pd.DataFrame:
         return attain(model, within, table, inner)

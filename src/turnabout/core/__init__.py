@@ -1,12 +1,12 @@
 """The ceremony, written once: the question, the search, the judge, the answer. Knows no one method."""
 
-from turnabout.core.attribution import Attribution, Pixels, Words
+from turnabout.core.attribution import Attribution, ConceptSpans, Pixels
 from turnabout.core.method import Method
 from turnabout.core.plan import REASONS, Plans, Replay, replay
 from turnabout.core.problem import Problem
 from turnabout.core.result import Proposal, Recourse, Status, json_schema
 from turnabout.core.run import Run
-from turnabout.core.verify import GUARD, Verdict, verify
+from turnabout.core.verify import GUARD, Verification, verify
 
 __all__ = [
     "GUARD",
@@ -21,8 +21,8 @@ __all__ = [
     "Replay",
     "Run",
     "Status",
-    "Verdict",
-    "Words",
+    "Verification",
+    "ConceptSpans",
     "json_schema",
     "replay",
     "verify",

@@ -37,17 +37,17 @@ class Pixels(Document):
 
 
 @dataclass(frozen=True)
-class Words(Document):
+class ConceptSpans(Document):
     """Where the concepts of a text lie: (start, end, concept) of every occurrence, in the order of the text."""
 
     text: str
     spans: tuple[tuple[int, int, int], ...]
 
-    kind = "Words"
+    kind = "ConceptSpans"
     keys = "kind text spans"
 
 
-Layout = Pixels | Words
+Layout = Pixels | ConceptSpans
 
 
 @dataclass(frozen=True, eq=False)

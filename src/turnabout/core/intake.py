@@ -31,7 +31,7 @@ AGREE = 1e-6  # share by which an encoded row's margin may differ from the origi
 
 
 @dataclass(frozen=True)
-class Group:
+class SearchGroup:
     """People who are searched together, and the decision maker as they know it."""
 
     problem: Problem
@@ -51,7 +51,7 @@ class Intake:
     margin: np.ndarray  # (m,) of the original; NaN where it gave none
     odd: np.ndarray  # (m, F) cells, fixed or missing, that the model sees otherwise than x tells
 
-    def groups(self, late: bool = False) -> Iterator[Group]:
+    def groups(self, late: bool = False) -> Iterator[SearchGroup]:
         """The refused, in a canonical order: results may depend on a row's place in a batch, answers must not.
 
         People of whom x tells all are one group. The others are first searched like these, if at least their own row
@@ -66,14 +66,14 @@ class Intake:
             fast = self.problem.ask(self.x[odd])[0].cpu().numpy()
             same = _agrees(self.problem, fast, self.margin[odd])
             plain = ~np.isin(refused, odd)
-            yield Group(self.problem, refused[plain], complete=True)
-            yield Group(self.problem, odd[same], complete=False)
+            yield SearchGroup(self.problem, refused[plain], complete=True)
+            yield SearchGroup(self.problem, odd[same], complete=False)
             left = ~same | (self.builder.status[self.place[odd]] != Status.FOUND)
             yield from self._pinned(odd[left], fast[left])
         else:
-            yield Group(self.problem, refused, complete=True)
+            yield SearchGroup(self.problem, refused, complete=True)
 
-    def _pinned(self, rows: np.ndarray, fast: np.ndarray) -> Iterator[Group]:
+    def _pinned(self, rows: np.ndarray, fast: np.ndarray) -> Iterator[SearchGroup]:
         """Groups of people who share their odd cells."""
         names = np.array(self.problem.schema.names, dtype=object)
         members: dict[tuple[object, ...], list[int]] = {}
@@ -87,7 +87,7 @@ class Intake:
             effect = self.margin[mine] - fast[places]
             effect[_is_sure(self.problem, self.margin[mine])] = np.nan  # by how much is not known
             model = pinned(self.problem.model, cells, effect)
-            yield Group(self.problem.decided_by(model), mine, complete=True)
+            yield SearchGroup(self.problem.decided_by(model), mine, complete=True)
 
 
 def as_people(people: Any) -> pd.DataFrame:

@@ -22,7 +22,7 @@ THETAS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptShares:
     """Shares of draws, (m,) each: after which the model still says yes, and after which every condition holds too."""
 
     accepted: Tensor
@@ -34,7 +34,9 @@ def draws_of(draws: int, steps: int, parameters: int, generator: np.random.Gener
     return torch.as_tensor(generator.uniform(-1.0, 1.0, (draws, steps, parameters)))
 
 
-def under_noise(problem: Problem, x: Tensor, words: Tensor, r: Tensor, theta: float | Tensor, noise: Tensor) -> Kept:
+def under_noise(
+    problem: Problem, x: Tensor, words: Tensor, r: Tensor, theta: float | Tensor, noise: Tensor
+) -> KeptShares:
     """Plans (m,) with every parameter r replaced by r (1 + theta u), u (draws, T, P) in [-1, 1]; theta may be (m,).
 
     States are not rounded: nobody rounds a slip. A draw counts as allowed when the model says yes at its end, every
@@ -59,7 +61,7 @@ def under_noise(problem: Problem, x: Tensor, words: Tensor, r: Tensor, theta: fl
         good = yes & inside & (path.slack >= -1e-12).all(-1).all(-1)
         accepted[part] = yes.to(x.dtype).reshape(-1, draws).mean(1)
         allowed[part] = good.to(x.dtype).reshape(-1, draws).mean(1)
-    return Kept(accepted, allowed)
+    return KeptShares(accepted, allowed)
 
 
 def largest_theta(

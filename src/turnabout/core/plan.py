@@ -127,7 +127,7 @@ def replay(problem: Problem, x: Tensor, words: Tensor, r: Tensor) -> Replay:
     """
     if problem.actions is None:
         raise MethodError("plans need actions, and the problem has none.", hint="pass actions=ActionSet(...).")
-    ground = Ground.of(problem.schema, problem.actions, x.device)
+    ground = PlanColumns.of(problem.schema, problem.actions, x.device)
     parts = [
         _replay(problem, ground, x[s : s + SLICE], words[s : s + SLICE], r[s : s + SLICE].to(x.dtype))
         for s in range(0, max(len(x), 1), SLICE)
@@ -139,8 +139,8 @@ def replay(problem: Problem, x: Tensor, words: Tensor, r: Tensor) -> Replay:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What the schema and the actions say of columns, as tensors; see `Ground.of`."""
+class PlanColumns:
+    """What the schema and the actions say of columns, as tensors; see `PlanColumns.of`."""
 
     scale: Tensor  # (e,) power of ten by which a legal value of the column becomes a whole number
     step: Tensor  # (e,) distance between legal values, in units
@@ -151,7 +151,7 @@ class Ground:
     indicator: Tensor  # (F,) encoded column of each feature's missing indicator, or -1
 
     @classmethod
-    def of(cls, schema: Schema, actions: BoundActions, device: torch.device) -> Ground:
+    def of(cls, schema: Schema, actions: BoundActions, device: torch.device) -> PlanColumns:
         """Read the constants off a schema and a set of actions."""
         scale, step = torch.ones(schema.d, dtype=torch.float64), torch.ones(schema.d, dtype=torch.float64)
         indicator = torch.full((len(schema),), -1)
@@ -201,7 +201,7 @@ class _Walk:
         self.wrong[bad & (self.wrong == 0)] = reason
 
 
-def _replay(problem: Problem, ground: Ground, x: Tensor, words: Tensor, r: Tensor) -> Replay:
+def _replay(problem: Problem, ground: PlanColumns, x: Tensor, words: Tensor, r: Tensor) -> Replay:
     actions = problem.actions
     assert actions is not None
     m, steps = words.shape
@@ -232,7 +232,7 @@ def _replay(problem: Problem, ground: Ground, x: Tensor, words: Tensor, r: Tenso
 
 def _take(
     problem: Problem,
-    ground: Ground,
+    ground: PlanColumns,
     actions: BoundActions,
     script: Script,
     t: int,

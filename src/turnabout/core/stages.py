@@ -30,7 +30,7 @@ AIMS = (GUARD, 1e-6, 1e-4, 1e-2)  # margins to keep while refining; a larger one
 
 
 @dataclass(frozen=True)
-class Round:
+class RefinementRound:
     """Refine and verify once: the margin to keep, None for rows as they are; and whether other rounds may follow."""
 
     aim: float | None
@@ -65,9 +65,9 @@ class Stages(ABC, Generic[W]):
     def project(self) -> W:
         """Candidates, and in `verified` the best of what is none."""
 
-    def rounds(self) -> Iterator[Round]:
+    def rounds(self) -> Iterator[RefinementRound]:
         """What is done to the candidates until they are verified; one round without refinement by default."""
-        yield Round(None, is_last=True)
+        yield RefinementRound(None, is_last=True)
 
     def refine(self, waiting: W, aim: float) -> W:
         """The same candidates, nearer to the person."""
@@ -151,18 +151,18 @@ class PointStages(Stages[Candidates]):
         # some may turn out the same once refined: keep spares
         return found.shortlist(self.problem, chunk.x, options if proposal.minimal else 2 * options, chunk.ranked)
 
-    def rounds(self) -> Iterator[Round]:
+    def rounds(self) -> Iterator[RefinementRound]:
         """Refined with more and more margin to keep, as long as the judge disagrees; proved rows first as they are."""
         if self.proposal.minimal:
-            yield Round(None, is_last=False)
+            yield RefinementRound(None, is_last=False)
         least = clearance(self.problem)
         aims = [least, *(aim for aim in AIMS if aim > least)]
         for aim in aims:
             if self.run.late and aim > least:
                 break
-            yield Round(aim, is_last=aim == aims[-1])
+            yield RefinementRound(aim, is_last=aim == aims[-1])
         if self.problem.model.alone:  # what was walked back was refused alone: show what was not
-            yield Round(None, is_last=True)
+            yield RefinementRound(None, is_last=True)
 
     def refine(self, waiting: Candidates, aim: float) -> Candidates:
         """Rows that do not clear the aim themselves cannot be walked back under it, but may still be verified."""

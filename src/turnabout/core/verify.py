@@ -20,7 +20,7 @@ def clearance(problem: Problem) -> float:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What the judge saw, row by row."""
 
     rows: pd.DataFrame  # as printed
@@ -29,7 +29,9 @@ class Verdict:
     cost: np.ndarray  # (n,) of the row as printed
 
 
-def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor, cost: np.ndarray | None = None) -> Verdict:
+def verify(
+    problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor, cost: np.ndarray | None = None
+) -> Verification:
     """Write each row as it would be printed, read it back and judge that; the only place that may say *found*.
 
     people (n rows) and x (n, d) are the same persons, raw and encoded. The cost is that of the problem, unless the way
@@ -53,4 +55,4 @@ def verify(problem: Problem, people: pd.DataFrame, x: Tensor, x_new: Tensor, cos
         good &= margin >= clearance(problem)
     if cost is None:
         cost = problem.cost(x, read_back).cpu().numpy()
-    return Verdict(rows, good & np.isfinite(cost), margin, cost)
+    return Verification(rows, good & np.isfinite(cost), margin, cost)

@@ -25,7 +25,7 @@ def like(tensor: Tensor, x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Ground:
+class CostContext:
     """What a cost may look at when it is bound: the schema and, where given, the encoded background."""
 
     schema: Schema
@@ -58,7 +58,7 @@ class Ground:
         return torch.tensor([float(by_name.get(name, 1.0)) for name in names], dtype=torch.float64)
 
 
-class Term(ABC):
+class CostTerm(ABC):
     """One bound part of a cost. `linear` and `fixed` are (F,) weights, None where the term has no such form."""
 
     separable: bool = True
@@ -84,7 +84,7 @@ class BoundCost:
 
     made_by: str
     names: tuple[str, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[CostTerm, ...]
 
     def __call__(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., d), (..., d) -> (...)."""
@@ -140,10 +140,10 @@ class Cost(ABC):
     def bind(self, schema: Schema, background_x: Tensor | None = None) -> BoundCost:
         """The cost over encoded people of this schema; background_x (m, d) is needed by MAD and PercentileShift."""
         weights = torch.ones(len(schema), dtype=torch.float64)
-        return BoundCost(repr(self), schema.names, self._terms(Ground(schema, background_x), weights))
+        return BoundCost(repr(self), schema.names, self._terms(CostContext(schema, background_x), weights))
 
     @abstractmethod
-    def _terms(self, ground: Ground, weights: Tensor) -> tuple[Term, ...]:
+    def _terms(self, ground: CostContext, weights: Tensor) -> tuple[CostTerm, ...]:
         """Bound terms, every feature's share multiplied by weights (F,)."""
 
     def __add__(self, other: Cost) -> Cost:
@@ -202,7 +202,7 @@ class Sum(Cost):
             raise ProblemError(f"a sum of costs cannot be made of {shown(self.terms)}.", hint="give one or more costs.")
         object.__setattr__(self, "terms", terms)
 
-    def _terms(self, ground: Ground, weights: Tensor) -> tuple[Term, ...]:
+    def _terms(self, ground: CostContext, weights: Tensor) -> tuple[CostTerm, ...]:
         return tuple(bound for term in self.terms for bound in term._terms(ground, weights))
 
     def __repr__(self) -> str:
@@ -225,7 +225,7 @@ class Scaled(Cost):
             raise ProblemError(f"{shown(self.cost)} is not a cost.", hint="write Scaled(0.1, L1()), or 0.1 * L1().")
         object.__setattr__(self, "factor", float(self.factor))
 
-    def _terms(self, ground: Ground, weights: Tensor) -> tuple[Term, ...]:
+    def _terms(self, ground: CostContext, weights: Tensor) -> tuple[CostTerm, ...]:
         return self.cost._terms(ground, self.factor * weights)
 
     def __repr__(self) -> str:
@@ -242,11 +242,11 @@ class _Leaf(Cost):
     def __post_init__(self) -> None:
         object.__setattr__(self, "difficulty", check_weights(self.difficulty, "difficulty"))
 
-    def _terms(self, ground: Ground, weights: Tensor) -> tuple[Term, ...]:
+    def _terms(self, ground: CostContext, weights: Tensor) -> tuple[CostTerm, ...]:
         return (self._term(ground, weights * ground.weights(self.difficulty, "difficulty")),)
 
     @abstractmethod
-    def _term(self, ground: Ground, weights: Tensor) -> Term:
+    def _term(self, ground: CostContext, weights: Tensor) -> CostTerm:
         """The bound term, with difficulties and outer factors in weights (F,)."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from turnabout.costs.base import CHANGED, Cost, Ground, Term, _Leaf, check_weights, like
+from turnabout.costs.base import CHANGED, Cost, CostContext, CostTerm, _Leaf, check_weights, like
 from turnabout.errors import ProblemError
 from turnabout.parameters import Flag, checked
 from turnabout.schema import Category
@@ -27,7 +27,7 @@ class L1(_Leaf):
     difficulty : w_f by feature name, 1 where not named. Not negative; for "never" use moves="fixed".
     """
 
-    def _term(self, ground: Ground, weights: Tensor) -> Term:
+    def _term(self, ground: CostContext, weights: Tensor) -> CostTerm:
         return _Linear(ground, weights)
 
 
@@ -45,7 +45,7 @@ class L0(_Leaf):
     difficulty : w_f by feature name, 1 where not named.
     """
 
-    def _term(self, ground: Ground, weights: Tensor) -> Term:
+    def _term(self, ground: CostContext, weights: Tensor) -> CostTerm:
         return _Count(ground, weights)
 
 
@@ -71,7 +71,7 @@ class L2(_Leaf):
         super().__post_init__()
         object.__setattr__(self, "squared", bool(self.squared))
 
-    def _term(self, ground: Ground, weights: Tensor) -> Term:
+    def _term(self, ground: CostContext, weights: Tensor) -> CostTerm:
         return (_Squared if self.squared else _Euclidean)(ground, weights)
 
 
@@ -95,12 +95,12 @@ class MAD(_Leaf):
     Wachter, Mittelstadt, Russell (2017), Counterfactual explanations without opening the black box.
     """
 
-    def _term(self, ground: Ground, weights: Tensor) -> Term:
+    def _term(self, ground: CostContext, weights: Tensor) -> CostTerm:
         background = ground.background(repr(self))
         return _Linear(ground, weights / self.scales(ground, background))
 
     @staticmethod
-    def scales(ground: Ground, background: Tensor) -> Tensor:
+    def scales(ground: CostContext, background: Tensor) -> Tensor:
         """s_f (F,), positive."""
         out = torch.ones(len(ground.schema), dtype=torch.float64)
         for f, (feature, columns) in enumerate(zip(ground.schema.features, ground.schema.slices)):
@@ -142,17 +142,17 @@ class Weighted(Cost):
         if not isinstance(self.cost, Cost):
             raise ProblemError(f"Weighted cannot weigh {self.cost!r}.", hint="give weights first, then a cost.")
 
-    def _terms(self, ground: Ground, weights: Tensor) -> tuple[Term, ...]:
+    def _terms(self, ground: CostContext, weights: Tensor) -> tuple[CostTerm, ...]:
         return self.cost._terms(ground, weights * ground.weights(self.weights, "weights"))
 
     def __repr__(self) -> str:
         return f"Weighted({self.weights!r}, {self.cost!r})"
 
 
-class _Distances(Term):
+class _Distances(CostTerm):
     """Weighted distances of all features from one product with |x_new - x|."""
 
-    def __init__(self, ground: Ground, weights: Tensor):
+    def __init__(self, ground: CostContext, weights: Tensor):
         self.per_column = ground.schema.gather  # (d, F)
         self.weights = weights  # (F,)
 
@@ -162,7 +162,7 @@ class _Distances(Term):
 
 
 class _Linear(_Distances):
-    def __init__(self, ground: Ground, weights: Tensor):
+    def __init__(self, ground: CostContext, weights: Tensor):
         super().__init__(ground, weights)
         self.linear, self.fixed = weights, torch.zeros_like(weights)
         self.per_column = self.per_column * weights
@@ -176,7 +176,7 @@ class _Linear(_Distances):
 
 
 class _Count(_Distances):
-    def __init__(self, ground: Ground, weights: Tensor):
+    def __init__(self, ground: CostContext, weights: Tensor):
         super().__init__(ground, weights)
         self.linear, self.fixed = torch.zeros_like(weights), weights
 

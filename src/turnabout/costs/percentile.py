@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from turnabout.costs.base import Ground, Term, _Leaf, like
+from turnabout.costs.base import CostContext, CostTerm, _Leaf, like
 from turnabout.errors import ProblemError
 from turnabout.parameters import Choice, checked
 from turnabout.schema import Binary, Category
@@ -38,12 +38,12 @@ class PercentileShift(_Leaf):
 
     reduce: Literal["sum", "max"] = "sum"
 
-    def _term(self, ground: Ground, weights: Tensor) -> Term:
+    def _term(self, ground: CostContext, weights: Tensor) -> CostTerm:
         return _Shift(ground, weights, ground.background(repr(self)), self.reduce)
 
 
-class _Shift(Term):
-    def __init__(self, ground: Ground, weights: Tensor, background: Tensor, reduce: str):
+class _Shift(CostTerm):
+    def __init__(self, ground: CostContext, weights: Tensor, background: Tensor, reduce: str):
         self.weights, self.reduce = weights, reduce
         self.separable = reduce == "sum"
         curves: list[tuple[Tensor, Tensor]] = []

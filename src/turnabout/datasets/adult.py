@@ -6,20 +6,20 @@ import io
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import SourceFile
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Binary, Category, Number, Schema
 
 ARCHIVE = "https://archive.ics.uci.edu/static/public/2/adult.zip"
 SOURCES = (
-    Source(
+    SourceFile(
         "adult",
         "adult.data",
         "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
         url=ARCHIVE,
         member="adult.data",
     ),
-    Source(
+    SourceFile(
         "adult",
         "adult.test",
         "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
@@ -27,7 +27,7 @@ SOURCES = (
         member="adult.test",
     ),
 )
-CARLA = Source(
+CARLA = SourceFile(
     "adult",
     "carla_adult.csv",
     "e98ef37848b34919802d9e110718dd02ccbc8ec0369677f92bb1fd40b71eccdc",
@@ -140,7 +140,7 @@ def carla_schema() -> Schema:
 
 
 RECIPES = (
-    Recipe(
+    DatasetRecipe(
         name="adult",
         licence="CC BY 4.0",
         about="Adult / Census Income, Barry Becker and Ronny Kohavi, UCI Machine Learning Repository, 1996, CC BY 4.0. "
@@ -155,7 +155,7 @@ RECIPES = (
         schema=schema,
         protected=("sex", "race", "age", "native_country"),
     ),
-    Recipe(
+    DatasetRecipe(
         name="carla-adult",
         licence="MIT (CARLA), CC BY 4.0 (UCI)",
         about="Adult as prepared for the CARLA benchmark (carla-recourse/cf-data, MIT): 48,832 people, categories of "

@@ -6,21 +6,21 @@ import io
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import SourceFile
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Binary, Number, Schema
 
 BY_HAND = (
     "Get study 8987 (Schmidt and Witte) from ICPSR, https://www.icpsr.umich.edu/web/NACJD/studies/8987, and write the "
     "cohort as CSV with its 19 columns."
 )
-COHORT_1978 = Source(
+COHORT_1978 = SourceFile(
     "bail", "bail_1978.csv", "bcfbedb80c61ec615369447e30c78975ab6aa6117698ef451d3ae7a71d5ac87a", by_hand=BY_HAND
 )
-COHORT_1980 = Source(
+COHORT_1980 = SourceFile(
     "bail", "bail_1980.csv", "a742ae43b4364fca7951f4d6b0567d01fcb8b796556b116bea359c0dced407d0", by_hand=BY_HAND
 )
-PARE = Source(
+PARE = SourceFile(
     "bail",
     "bail_train.csv",
     "b92a061c3af2059a73fe968bcfc7fc1702bd18f824fc76b0f398a89267b10c26",
@@ -86,7 +86,7 @@ CLEANING = (
     "Favourable: did not return to prison. "
 )
 RECIPES = (
-    Recipe(
+    DatasetRecipe(
         name="bail",
         licence="ICPSR terms of use",
         about=ORIGIN + CLEANING + "This is the cohort released in 1978: 4,618 people, 2,897 favourable; bail-1980 is "
@@ -98,7 +98,7 @@ RECIPES = (
         schema=schema,
         protected=("white", "male", "age"),
     ),
-    Recipe(
+    DatasetRecipe(
         name="bail-1980",
         licence="ICPSR terms of use",
         about=ORIGIN + CLEANING + "This is the cohort released in 1980: 5,739 people, 3,594 favourable; watched for a "
@@ -110,7 +110,7 @@ RECIPES = (
         schema=schema,
         protected=("white", "male", "age"),
     ),
-    Recipe(
+    DatasetRecipe(
         name="bail-pare",
         licence="ICPSR terms of use",
         about=ORIGIN + "The training file of Ross, Lakkaraju and Bastani (2021): 16,000 rows drawn with replacement "

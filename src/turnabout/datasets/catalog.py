@@ -11,11 +11,11 @@ import pandas as pd
 
 from turnabout.datasets import adult, bail, compas, german, gmc, heloc, pima, taiwan
 from turnabout.datasets.dataset import Dataset
-from turnabout.datasets.files import Found, keep, obtain, on_disk
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import FileContent, keep, obtain, on_disk
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.errors import DataError
 
-ALL: tuple[Recipe, ...] = (
+ALL: tuple[DatasetRecipe, ...] = (
     *german.RECIPES,
     *adult.RECIPES,
     *compas.RECIPES,
@@ -81,7 +81,7 @@ def fingerprint(people: pd.DataFrame, accepted: pd.Series) -> str:
     return digest.hexdigest()
 
 
-def _recipe(name: str) -> Recipe:
+def _recipe(name: str) -> DatasetRecipe:
     for recipe in ALL:
         if recipe.name == name:
             return recipe
@@ -92,7 +92,7 @@ def _recipe(name: str) -> Recipe:
     )
 
 
-def _read(recipe: Recipe, found: list[Found]) -> tuple[pd.DataFrame, pd.Series]:
+def _read(recipe: DatasetRecipe, found: list[FileContent]) -> tuple[pd.DataFrame, pd.Series]:
     """The recipe's own reader; bytes that are not the reviewed ones may be anything, so its failures are explained."""
     if all(file.exact for file in found):
         return recipe.read(*(file.content for file in found))
@@ -105,7 +105,7 @@ def _read(recipe: Recipe, found: list[Found]) -> tuple[pd.DataFrame, pd.Series]:
         ) from error
 
 
-def _check_content(recipe: Recipe, found: list[Found], people: pd.DataFrame, accepted: pd.Series) -> None:
+def _check_content(recipe: DatasetRecipe, found: list[FileContent], people: pd.DataFrame, accepted: pd.Series) -> None:
     """For a publisher whose bytes differ from the reviewed file: the values must be the same; then keep them."""
     digest = fingerprint(people, accepted)
     if digest != recipe.fingerprint:

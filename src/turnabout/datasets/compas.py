@@ -7,8 +7,8 @@ import io
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import SourceFile
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Binary, Category, Number, Schema
 
 # Columns of the publisher's file that name real people; they are dropped before anything is stored.
@@ -29,7 +29,7 @@ def strip_personal(content: bytes) -> bytes:
     return out.getvalue().encode("utf-8")
 
 
-SOURCE = Source(
+SOURCE = SourceFile(
     "compas",
     "compas-scores-two-years.csv",
     "a5e5c34bfd2d1f065bb12a44c0323421baf74b98b97d585915a0c2e1513ecaba",
@@ -37,7 +37,7 @@ SOURCE = Source(
     strip=strip_personal,
     other_bytes=True,
 )
-CARLA = Source(
+CARLA = SourceFile(
     "compas",
     "carla_compas.csv",
     "e99430e4bdeebc858ba22726be3c3924c8435e6c890e2ae7f52d0411a3cc0516",
@@ -124,7 +124,7 @@ def carla_schema() -> Schema:
 
 
 RECIPES = (
-    Recipe(
+    DatasetRecipe(
         name="compas",
         licence="none stated (public records)",
         about="COMPAS two-year recidivism, ProPublica, Machine Bias (2016), public records of Broward County; the "
@@ -141,7 +141,7 @@ RECIPES = (
         protected=("sex", "race", "age"),
         fingerprint="a4ae18554354e38ada6b630a63de9b5fbd5d145149924759d0158ce23a58c2da",
     ),
-    Recipe(
+    DatasetRecipe(
         name="carla-compas",
         licence="MIT (CARLA), none stated (records)",
         about="COMPAS as prepared for the CARLA benchmark (carla-recourse/cf-data, MIT): the same 6,172 people, 7 "

@@ -22,7 +22,7 @@ TIMEOUT = 60  # seconds without an answer before a download is given up
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """One file a data set is read from.
 
     Parameters
@@ -47,7 +47,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Found:
+class FileContent:
     """Content of a file and where it came from; `exact` if its checksum is the known one."""
 
     content: bytes
@@ -76,7 +76,7 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "turnabout"
 
 
-def on_disk(source: Source) -> Path | None:
+def on_disk(source: SourceFile) -> Path | None:
     """The file under TURNABOUT_DATA or in the cache, or None."""
     for folder in (data_folder(), cache_folder()):
         if folder is not None:
@@ -86,7 +86,7 @@ def on_disk(source: Source) -> Path | None:
     return None
 
 
-def obtain(source: Source) -> Found:
+def obtain(source: SourceFile) -> FileContent:
     """The content of a file: from disk if it is there, else from its publisher; refused if it is not the right one."""
     if (path := on_disk(source)) is not None:
         content = _read(path)
@@ -98,7 +98,7 @@ def obtain(source: Source) -> Found:
     return found
 
 
-def keep(source: Source, content: bytes) -> None:
+def keep(source: SourceFile, content: bytes) -> None:
     """Write a checked file into the cache, all of it or nothing; a cache that cannot be written is no error."""
     path = cache_folder() / source.folder / source.file
     with contextlib.suppress(OSError):
@@ -121,15 +121,15 @@ def _read(path: Path) -> bytes:
         raise DataError(f"{str(path)!r} cannot be read: {error}.", hint="replace or remove that file.") from error
 
 
-def _checked(source: Source, content: bytes, where: str, hint: str) -> Found:
+def _checked(source: SourceFile, content: bytes, where: str, hint: str) -> FileContent:
     digest = hashlib.sha256(content).hexdigest()
     exact = digest == source.sha256
     if not exact and not source.other_bytes:
         raise DataError(f"{where!r} has the wrong checksum: sha256 {digest}, expected {source.sha256}.", hint=hint)
-    return Found(content, where, exact)
+    return FileContent(content, where, exact)
 
 
-def _download(source: Source) -> bytes:
+def _download(source: SourceFile) -> bytes:
     place = f"put {source.file} (or {source.file}.gz) into $TURNABOUT_DATA/{source.folder}/"
     if not source.url:
         raise DataError(

@@ -13,18 +13,18 @@ from importlib import resources
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import SourceFile
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
-STATLOG = Source(
+STATLOG = SourceFile(
     "german",
     "german.data",
     "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
     url="https://archive.ics.uci.edu/static/public/144/statlog+german+credit+data.zip",
     member="german.data",
 )
-SOUTH_GERMAN = Source(
+SOUTH_GERMAN = SourceFile(
     "german",
     "SouthGermanCredit.asc",
     "f0caee5ff54c4a4e9689bc10d5b23ccf5088862a846ab603f9536f135aae30d3",
@@ -207,7 +207,7 @@ ORIGIN = (
 )
 PROTECTED = ("personal_status_sex", "age", "foreign_worker")
 RECIPES = (
-    Recipe(
+    DatasetRecipe(
         name="german",
         licence="CC BY 4.0",
         about=ORIGIN + "Embedded in the package. Column and value names are ours and follow the corrected meanings of "
@@ -223,7 +223,7 @@ RECIPES = (
         schema=schema,
         protected=PROTECTED,
     ),
-    Recipe(
+    DatasetRecipe(
         name="south-german",
         licence="CC BY 4.0",
         about="South German Credit, Ulrike Groemping, UCI Machine Learning Repository, 2019, CC BY 4.0: the corrected "
@@ -235,7 +235,7 @@ RECIPES = (
         schema=schema,
         protected=PROTECTED,
     ),
-    Recipe(
+    DatasetRecipe(
         name="german-statlog-uncorrected",
         licence="CC BY 4.0",
         about=ORIGIN + "Read with the code table published with the file, which is wrong: kept to replay old results.",

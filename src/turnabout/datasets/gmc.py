@@ -6,17 +6,17 @@ import io
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import SourceFile
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Feature, Number, Schema
 
-SOURCE = Source(
+SOURCE = SourceFile(
     "gmc",
     "cs-training.csv",
     "1bd46da486a5708c58c7b01a034fae2a13b327f6f7b62ea7ba4fe3b5824b24ac",
     by_hand="Register at https://www.kaggle.com/c/GiveMeSomeCredit and download cs-training.csv.",
 )
-CARLA = Source(
+CARLA = SourceFile(
     "gmc",
     "carla_give_me_some_credit.csv",
     "fee57a61d39f555c51908e5ecce6796fa9b9a8d85eee649ab045712834c53f74",
@@ -87,7 +87,7 @@ def carla_schema() -> Schema:
 
 
 RECIPES = (
-    Recipe(
+    DatasetRecipe(
         name="gmc",
         licence="Kaggle competition rules",
         about="Give Me Some Credit, Kaggle competition, 2011; competition rules, get it from Kaggle. 150,000 rows less "
@@ -102,7 +102,7 @@ RECIPES = (
         schema=schema,
         protected=("age",),
     ),
-    Recipe(
+    DatasetRecipe(
         name="carla-gmc",
         licence="MIT (CARLA), Kaggle rules (data)",
         about="Give Me Some Credit as prepared for the CARLA benchmark: 115,527 rows without missing values and with "

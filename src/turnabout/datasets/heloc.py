@@ -6,18 +6,18 @@ import io
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import SourceFile
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Feature, Number, Ordinal, Schema
 
 BY_HAND = "Register at https://community.fico.com/s/explainable-machine-learning-challenge to get it from FICO."
-SOURCE = Source(
+SOURCE = SourceFile(
     "heloc",
     "heloc_dataset_v1.csv",
     "abdb86f415228b6754dcdee791feaf25bb73a9147f1742cf09c9a2dd54308a93",
     by_hand=BY_HAND,
 )
-CARLA = Source(
+CARLA = SourceFile(
     "heloc",
     "carla_heloc.csv",
     "6a668dddbd2b59aed119c0169c562d54ad6a462580ca783628e88cbc59315d41",
@@ -90,7 +90,7 @@ def carla_schema() -> Schema:
 
 
 RECIPES = (
-    Recipe(
+    DatasetRecipe(
         name="heloc",
         licence="FICO data set usage licence (registration)",
         about="FICO Explainable Machine Learning Challenge, 2018; FICO's own licence, get it from FICO. 588 of 10,459 "
@@ -105,7 +105,7 @@ RECIPES = (
         read=_read,
         schema=schema,
     ),
-    Recipe(
+    DatasetRecipe(
         name="carla-heloc",
         licence="MIT (CARLA), FICO (data)",
         about="HELOC as prepared for the CARLA benchmark (carla-recourse/cf-data): 9,871 people, 21 columns. Missing "

@@ -6,11 +6,11 @@ import io
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import SourceFile
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Number, Schema
 
-SOURCE = Source(
+SOURCE = SourceFile(
     "pima",
     "pima_indians_diabetes.csv",
     "c980e5e01dc1c554a358102b773f34b29599d0051ec5cf5b56ad1c6fcb3a23b0",
@@ -50,7 +50,7 @@ def schema() -> Schema:
 
 
 RECIPES = (
-    Recipe(
+    DatasetRecipe(
         name="pima",
         licence="usually given as CC0",
         about="Pima Indians diabetes, National Institute of Diabetes and Digestive and Kidney Diseases, Smith et al. "

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
+from turnabout.datasets.files import SourceFile
 from turnabout.schema import Schema
 
 Reader = Callable[..., tuple[pd.DataFrame, pd.Series]]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DatasetRecipe:
     """How to make one Dataset.
 
     Parameters
@@ -34,7 +34,7 @@ class Recipe:
     about: str
     rows: int
     accepted: int
-    sources: tuple[Source, ...]
+    sources: tuple[SourceFile, ...]
     read: Reader
     schema: Callable[[], Schema]
     protected: tuple[str, ...] = ()

@@ -6,11 +6,11 @@ import io
 
 import pandas as pd
 
-from turnabout.datasets.files import Source
-from turnabout.datasets.recipe import Recipe
+from turnabout.datasets.files import SourceFile
+from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Binary, Category, Feature, Number, Ordinal, Schema
 
-SOURCE = Source(
+SOURCE = SourceFile(
     "taiwan",
     "default_of_credit_card_clients.csv",
     "de8697332fe130109f8bddc5d2dc8a6a681a6ef866168f6f24f7261fac5d88d3",
@@ -66,7 +66,7 @@ def schema() -> Schema:
 
 
 RECIPES = (
-    Recipe(
+    DatasetRecipe(
         name="taiwan",
         licence="CC BY 4.0",
         about="Default of credit card clients, I-Cheng Yeh, UCI Machine Learning Repository, 2016 (Yeh and Lien 2009), "

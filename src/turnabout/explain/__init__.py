@@ -18,7 +18,7 @@ from turnabout.explain.base import Explainer
 from turnabout.explain.engine import Affine, Alike, GradientMatching, LocalApproximation, SquaredError
 from turnabout.explain.lime.common import Stability, stability
 from turnabout.explain.lime.image import LimeImage, top_segments
-from turnabout.explain.lime.superpixels import Felzenszwalb, Grid, Slic
+from turnabout.explain.lime.superpixels import Felzenszwalb, Rectangles, Slic
 from turnabout.explain.lime.table import LimeTable
 from turnabout.explain.lime.text import LimeText
 from turnabout.explain.reason_codes.reasons import Reasons, reasons
@@ -51,7 +51,7 @@ __all__ = [
     "Gradient",
     "GradientMatching",
     "GradientTimesInput",
-    "Grid",
+    "Rectangles",
     "IntegratedGradients",
     "KernelShap",
     "LimeImage",

@@ -23,7 +23,7 @@ from turnabout.typing import Tensor
 
 
 @dataclass(frozen=True)
-class Question:
+class ExplanationTask:
     """What is explained, to whom, and against which background.
 
     Attributes
@@ -58,7 +58,7 @@ class Question:
         return torch.arange(self.x.shape[1])
 
     @classmethod
-    def of(cls, model: Any, x: Tensor, background: Any, output: Output, seed: int) -> Question:
+    def of(cls, model: Any, x: Tensor, background: Any, output: Output, seed: int) -> ExplanationTask:
         """The question that `explain` asks of encoded people (n, d)."""
         schema = model.schema if isinstance(model, Model) else None
         rows = None if background is None else _points(background, schema)[0]
@@ -99,14 +99,14 @@ class Explainer(ABC):
     def kind(self) -> Kind:
         """What the values are: contributions or slopes, as in Attribution."""
 
-    def unit(self, question: Question) -> str | None:
+    def unit(self, question: ExplanationTask) -> str | None:
         """What slopes are per; None for contributions."""
         if self.kind != "slope":
             return None
         return "per unit of a column" if question.schema is None else "per whole range of a feature"
 
     @abstractmethod
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         """Batched over everyone."""
 
     @final
@@ -130,7 +130,7 @@ class Explainer(ABC):
         """
         seed = check_seed(seed)
         x, index = _points(people, model.schema if isinstance(model, Model) else None)
-        question = Question.of(model, x, background, output, seed)
+        question = ExplanationTask.of(model, x, background, output, seed)
         found = self._explain(question)
         return _wrap(self, question, found, index)
 
@@ -141,7 +141,7 @@ class Explainer(ABC):
         seed = check_seed(seed)
 
         def attribute(x: Tensor) -> Tensor:
-            return self._explain(Question.of(model, as_points(x), background, output, seed)).fit.slope
+            return self._explain(ExplanationTask.of(model, as_points(x), background, output, seed)).fit.slope
 
         return attribute
 
@@ -156,7 +156,7 @@ def _points(people: Any, schema: Schema | None) -> tuple[Tensor, pd.Index]:
     return (as_points(frame.to_numpy()) if schema is None else schema.encode(frame)), frame.index
 
 
-def _wrap(explainer: Explainer, question: Question, found: Explained, index: pd.Index) -> Attribution:
+def _wrap(explainer: Explainer, question: ExplanationTask, found: Explained, index: pd.Index) -> Attribution:
     fit, names = found.fit, list(found.names)
     score = question.score
     errors = None if fit.error is None else pd.DataFrame(known_errors(fit.error), index=index, columns=names)

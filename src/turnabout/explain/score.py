@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from turnabout.errors import ExplainError
-from turnabout.models import Additive, Differentiable, Linear, Model, ReluNet, Trees
+from turnabout.models import Additive, Differentiable, LinearMargin, Model, ReluNet, Trees
 from turnabout.models.base import Terms
 from turnabout.models.forest import Forest
 from turnabout.typing import Tensor
@@ -151,7 +151,7 @@ def _of_model(model: Model, output: Output) -> Score:
         raise ExplainError(f"output={output!r} is no score.", hint="use 'margin' or 'probability'.")
     title = f"margin ({model.scale})"
     gradient = model.gradient if isinstance(model, Differentiable) else None
-    ridge = Ridge(model.weights, model.bias, "identity") if isinstance(model, Linear) else None
+    ridge = Ridge(model.weights, model.bias, "identity") if isinstance(model, LinearMargin) else None
     terms = model.terms if isinstance(model, Additive) else None
     forest = model.forest if isinstance(model, Trees) and len(model.forest.bias) == 1 else None
     if isinstance(model, Trees):

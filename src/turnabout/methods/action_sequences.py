@@ -10,18 +10,18 @@ import torch
 
 from turnabout.core import Method, Problem, Proposal
 from turnabout.core.noise import draws_of, largest_theta, under_noise
-from turnabout.core.plan import Ground, Plans
+from turnabout.core.plan import PlanColumns, Plans
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
-from turnabout.methods.sequences.decision import Decision
+from turnabout.methods.sequences.decision import StateMargins
 from turnabout.methods.sequences.printable import Accept, printable, tightened
 from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
 from turnabout.methods.sequences.rules import Rules, order_matters
-from turnabout.methods.sequences.search import Score, Search
+from turnabout.methods.sequences.search import Score, SequenceSearch
 from turnabout.methods.sequences.solve import STARTS, Effort, Solver
-from turnabout.methods.sequences.words import Word, Words, as_tensor
+from turnabout.methods.sequences.words import SequenceSet, Word, as_tensor
 from turnabout.models import Differentiable
 from turnabout.parameters import Choice, Finite, Flag, Instance, Maybe, Share, Whole, checked
 from turnabout.typing import Tensor
@@ -153,7 +153,7 @@ class ActionSequences(Method):
             import turnabout.methods.sequences.certificate  # noqa: F401 - takes a while: not within a time limit
         self.actions_ = tightened(problem)
         joined = tuple(set(rule.features) for rule in problem.rules if order_matters(rule))
-        self.words_ = Words(self.actions_, self.merge, joined)
+        self.words_ = SequenceSet(self.actions_, self.merge, joined)
 
     def _search(self, x: Tensor) -> Proposal:
         with self.run.within(EXPLORE if self.certify or self.robust is not None else PROVE), self.run.saving(SAVED):
@@ -185,7 +185,7 @@ class ActionSequences(Method):
         """Whether the search may ask about few rows only; a proof would need the model's form, or all rows."""
         return self.run.query_limit is not None and not self.problem_.model.compiled
 
-    def _certify(self, x: Tensor, search: Search, upper: Tensor) -> Certificates | None:
+    def _certify(self, x: Tensor, search: SequenceSearch, upper: Tensor) -> Certificates | None:
         """Lower bounds for everyone, over the values that can be printed; upper (n,) is what printed plans cost."""
         from turnabout.methods.sequences.certificate import certify
 
@@ -200,7 +200,7 @@ class ActionSequences(Method):
             )
             return None
         left, rules = self.run.left, search.solver.rules
-        ground = Ground.of(problem.schema, actions, x.device)
+        ground = PlanColumns.of(problem.schema, actions, x.device)
         return certify(
             problem.model,
             actions.tables,
@@ -219,7 +219,7 @@ class ActionSequences(Method):
             opaque=tuple(actions.free),
         )
 
-    def _add_proved(self, x: Tensor, search: Search, plans: Plans, proved: Certificates, cost: Tensor) -> Plans:
+    def _add_proved(self, x: Tensor, search: SequenceSearch, plans: Plans, proved: Certificates, cost: Tensor) -> Plans:
         """The plans, and those that the proof met where they are cheaper than what was printed, at cost (n,)."""
         chosen, given = [], []
         for i in (proved.cost < cost * (1 - 1e-9)).nonzero().squeeze(1).tolist():
@@ -233,11 +233,11 @@ class ActionSequences(Method):
         more, _ = self._print(x, chosen, given)
         return Plans(torch.cat([plans.words, more.words], 1), torch.cat([plans.r, more.r], 1))
 
-    def explore(self, x: Tensor) -> Search:
+    def explore(self, x: Tensor) -> SequenceSearch:
         """Solve the words of refused people x (n, d); the search with its ledger, for those who study it."""
         solver = self._solver(x)
         expired = lambda: self.run.expired  # noqa: E731
-        search = Search(solver, self.words_, self.max_steps, self.beam, expired, parts=self.run.parts)
+        search = SequenceSearch(solver, self.words_, self.max_steps, self.beam, expired, parts=self.run.parts)
         if self.score == "breadth" and self.iterations is None:
             search.breadth()
         else:
@@ -249,7 +249,7 @@ class ActionSequences(Method):
     def _solver(self, x: Tensor) -> Solver:
         problem, actions = self.problem_, self.actions_
         lo, hi = problem.bounds(x)
-        decision = Decision(problem.model, actions.tables, x, self.ask)
+        decision = StateMargins(problem.model, actions.tables, x, self.ask)
         effort = self.effort
         if effort is None:
             effort = Effort(draws=64, restarts=8, descent=Descent(steps=40, lr=1.0)) if actions.free else Effort()
@@ -309,7 +309,7 @@ class ActionSequences(Method):
         words[owner, slot], r[owner, slot] = flat, start
         return Plans(words, r), least.scatter_reduce(0, owner, cost, "amin")
 
-    def _robust(self, x: Tensor, search: Search, plans: Plans) -> Plans:
+    def _robust(self, x: Tensor, search: SequenceSearch, plans: Plans) -> Plans:
         """Plans that bear slips; people for whom no sequence has one keep their ordinary plans."""
         assert self.robust is not None
         problem, ledger, device = self.problem_, search.ledger, x.device
@@ -380,7 +380,7 @@ def _widen(part: Tensor, width: int, value: float) -> Tensor:
     return torch.cat([part, more], 1)
 
 
-def _choice(search: Search, i: int, count: int) -> list[Word]:
+def _choice(search: SequenceSearch, i: int, count: int) -> list[Word]:
     """A person's cheapest accepted words; if there are none, the one that came nearest."""
     ledger = search.ledger
     ranked = search.ranked(i, most=count)

@@ -12,7 +12,7 @@ import torch
 from turnabout.core import Problem, Proposal
 from turnabout.core.refine import Standard, refine
 from turnabout.core.verify import clearance
-from turnabout.costs import BoundCost, Term
+from turnabout.costs import BoundCost, CostTerm
 from turnabout.errors import MethodError
 from turnabout.methods.causal_chance import Chance, Judged, success_probability
 from turnabout.methods.gradient import GradientMethod, Space
@@ -231,7 +231,7 @@ class Through:
         return out
 
 
-class _CostThrough(Term):
+class _CostThrough(CostTerm):
     separable = False
 
     def __init__(self, through: Through):

@@ -15,7 +15,7 @@ from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
 from turnabout.methods.moves import Moves, bent_features, only_jumps, straighten, worthwhile
-from turnabout.methods.program import Program, fits, load_solver
+from turnabout.methods.program import PersonProgram, fits, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Additive
 from turnabout.parameters import Finite, Whole, checked
@@ -176,7 +176,7 @@ class ExactLinear(Method):
                 open_ended += 1
                 continue
             own, out = x[i : i + 1].cpu(), blocked[i].cpu().numpy()
-            program = Program(self.problem_, self.terms_, own, out, self.shape_)
+            program = PersonProgram(self.problem_, self.terms_, own, out, self.shape_)
             plan = program.cheapest(self.aim_, left, max(self.tolerance, CURVED))
             if plan.outcome == "infeasible":
                 highest = program.highest(min(left, max(0.0, self.run.left)))

@@ -64,11 +64,11 @@ class GrowingSpheres(Method):
         return cls(samples=100)
 
     def _search(self, x: Tensor) -> Proposal:
-        found = Found.none(x, self.run.options + SPARE)
+        found = BestSamples.none(x, self.run.options + SPARE)
         shells = Shells.first(x, self.radius, self._furthest(x))
         axes = Axes.of(self.problem_.schema)
         while len(shells.active) and not self.run.expired:
-            draws = Draws.of(self.run.rng("shell", shells.count), self.samples, x, len(axes.features))
+            draws = ShellDraws.of(self.run.rng("shell", shells.count), self.samples, x, len(axes.features))
             hit = torch.zeros(len(x), dtype=torch.bool, device=x.device)
             most = max(1, CELLS // (self.samples * x.shape[1]))
             for part in self.run.parts(len(shells.active), most, "samples", self.samples):
@@ -88,7 +88,7 @@ class GrowingSpheres(Method):
         per_feature = (reach.unsqueeze(2) * spread).amax(1)  # (n, F)
         return 2 * torch.linalg.vector_norm(per_feature, dim=1)
 
-    def _keep(self, x: Tensor, some: Tensor, x_new: Tensor, found: Found) -> Tensor:
+    def _keep(self, x: Tensor, some: Tensor, x_new: Tensor, found: BestSamples) -> Tensor:
         """Put samples (a, s, d) of people `some` to the model and keep the best; (a,) who had an accepted one."""
         own = x.unsqueeze(1).expand_as(x_new)
         margin = self.ask(x_new)
@@ -132,7 +132,7 @@ class Shells:
 
 
 @dataclass
-class Found:
+class BestSamples:
     """The cheapest accepted samples of each person, and the one with the highest margin."""
 
     x_new: Tensor  # (n, k, d), NaN where there are fewer
@@ -141,7 +141,7 @@ class Found:
     margin: Tensor  # (n,)
 
     @classmethod
-    def none(cls, x: Tensor, k: int) -> Found:
+    def none(cls, x: Tensor, k: int) -> BestSamples:
         """Nothing yet."""
         empty = x.new_full((len(x), k + 1, x.shape[1]), torch.nan)
         cost = x.new_full((len(x), k), torch.inf)
@@ -165,7 +165,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Draws:
+class ShellDraws:
     """Random numbers of one shell, the same for everyone."""
 
     direction: Tensor  # (s, m) normal
@@ -174,7 +174,7 @@ class Draws:
     level: Tensor  # (s, m) uniform: to which level
 
     @classmethod
-    def of(cls, rng: np.random.Generator, samples: int, x: Tensor, m: int) -> Draws:
+    def of(cls, rng: np.random.Generator, samples: int, x: Tensor, m: int) -> ShellDraws:
         """Drawn in double precision, placed beside x."""
         normal, uniform = rng.standard_normal((samples, m)), rng.random((samples, 2 * m + 1))
         numbers = torch.from_numpy(uniform).to(x)
@@ -204,7 +204,7 @@ class Axes:
             tuple(slice(s.start, s.start + len(f.levels)) for f, s in others),
         )
 
-    def move(self, problem: Problem, x: Tensor, low: Tensor, high: Tensor, draws: Draws) -> Tensor:
+    def move(self, problem: Problem, x: Tensor, low: Tensor, high: Tensor, draws: ShellDraws) -> Tensor:
         """People x (a, d), shells [low, high] (a,) -> their samples (a, s, d), possible for them."""
         p = len(self.scalars)
         lo, hi = problem.bounds(x)

@@ -12,7 +12,7 @@ from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import shape_of
 from turnabout.methods.one_step import region_of
-from turnabout.methods.program import Program, fits, load_solver
+from turnabout.methods.program import PersonProgram, fits, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Differentiable, Terms
 from turnabout.parameters import Positive, Whole, checked
@@ -149,7 +149,7 @@ class LinearApproximation(Method):
             terms = Terms.straight(slope[i].cpu(), float(bias[i]))
             scale = abs(terms.bias) + float(terms.weights.abs().sum())
             aim = GUARD + max(self.problem_.model.noise, 1e-12 * scale)  # an allowance for rounding errors
-            program = Program(self.problem_, terms, x[i : i + 1].cpu(), nothing, self.shape_)
+            program = PersonProgram(self.problem_, terms, x[i : i + 1].cpu(), nothing, self.shape_)
             plan = program.cheapest(aim, left, TOLERANCE)  # (1)
             if plan.x_new is not None:
                 rows[i] = plan.x_new.to(x.device)

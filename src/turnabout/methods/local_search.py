@@ -11,7 +11,7 @@ from turnabout.errors import MethodError
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.candidates import LegalRows, accepted_rows, nearest, scattered
 from turnabout.methods.incumbent import SAME, Incumbent
-from turnabout.methods.single_changes import Moves, Reach
+from turnabout.methods.single_changes import MoveTargets, SingleChanges
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Tensor
 
@@ -79,7 +79,9 @@ class LocalSearch(Method):
 
     def _fit(self, problem: Problem) -> None:
         device = torch.device(self.device_)
-        self.moves_ = Moves.of(problem.schema, problem.model, problem.background_x, bool(problem.rules)).to(device)
+        self.moves_ = SingleChanges.of(problem.schema, problem.model, problem.background_x, bool(problem.rules)).to(
+            device
+        )
         self.aim_ = max(GUARD, 2 * problem.model.noise)
         self.accepted_ = accepted_rows(problem, self.aim_).to(device)
 
@@ -230,7 +232,7 @@ class LocalSearch(Method):
         x: Tensor,
         best: Incumbent,
         cap: Tensor,
-        reach: Reach,
+        reach: MoveTargets,
         who: Tensor,
         z: Tensor,
         margin: Tensor,
@@ -250,7 +252,7 @@ class LocalSearch(Method):
             z, margin, first = best.row[who], best.margin[who], False
 
     def _around(
-        self, x: Tensor, z: Tensor, margin: Tensor, best: Incumbent, cap: Tensor, reach: Reach, first: bool
+        self, x: Tensor, z: Tensor, margin: Tensor, best: Incumbent, cap: Tensor, reach: MoveTargets, first: bool
     ) -> Tensor:
         """Ask single changes of z, then bundles of them that cost less than the best; returns (n,) whom that helped."""
         cost, moves = self.problem_.cost, self.moves_

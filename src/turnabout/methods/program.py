@@ -61,7 +61,7 @@ def fits(rule: BoundRule, d: int) -> bool:
     return known or rule.linear_form(torch.zeros(1, d, dtype=torch.float64)) is not None
 
 
-class Program:
+class PersonProgram:
     """The integer program of one person.
 
     Parameters

@@ -33,7 +33,7 @@ ERROR = {"linear": 1e-12, "sum": 1e-5, "squares": 1e-4, "max": 1e-5}  # of the f
 
 
 @dataclass(frozen=True)
-class Run:
+class ValueRun:
     """Neighbouring legal values of one feature: start (d,) is added to x, then up to `length` steps in one column."""
 
     feature: int
@@ -79,11 +79,11 @@ class Runs:
         self.free = [f for f in range(len(problem.schema)) if not blocked[f]]
         self.curves: dict[tuple[int, int], Curve | None] = {}
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[ValueRun]:
         """Of all features, as finely as they are cut so far."""
         return [run for f in self.free for run in self._runs(f)]
 
-    def refine(self, chosen: Iterable[tuple[Run, int]]) -> bool:
+    def refine(self, chosen: Iterable[tuple[ValueRun, int]]) -> bool:
         """Cut runs around the values a plan uses, so many steps into each; False where there is nothing left to cut."""
         finer = False
         for run, steps in chosen:
@@ -100,7 +100,7 @@ class Runs:
             curve.cuts = np.union1d(curve.cuts, marks)
         return finer
 
-    def _runs(self, f: int) -> list[Run]:
+    def _runs(self, f: int) -> list[ValueRun]:
         schema = self.problem.schema
         feature, s = schema.features[f], schema.slices[f]
         own = self.x[:, s]
@@ -116,7 +116,9 @@ class Runs:
                     rows.append(start)
             costs = self._costs(f, torch.from_numpy(np.stack(rows)) + self.x)
             gains = np.stack(rows) @ self.weights
-            runs = [Run(f, row, s.start, 0.0, 0, float(c), 0.0, float(g), 0.0) for row, c, g in zip(rows, costs, gains)]
+            runs = [
+                ValueRun(f, row, s.start, 0.0, 0, float(c), 0.0, float(g), 0.0) for row, c, g in zip(rows, costs, gains)
+            ]
             return [run for run in self._known(runs) if self.problem.rules or run.gain > 0]
         assert isinstance(feature, Scalar)
         sides: tuple[int, ...] = (1, -1)
@@ -126,14 +128,14 @@ class Runs:
         # nobody moves the wrong way for nothing
         return [r for r in self._known(runs) if self.problem.rules or max(r.gain, r.gain + r.length * r.rise) > 0]
 
-    def _known(self, runs: list[Run]) -> list[Run]:
+    def _known(self, runs: list[ValueRun]) -> list[ValueRun]:
         """The runs but those of a level that nobody is sent to, which are cut out."""
         for rule in self.problem.rules:
             if isinstance(rule, BoundKnownLevels):
                 runs = [r for r in runs if not bool(rule.violation(self.x, self.x + torch.from_numpy(r.start))[0] > 0)]
         return runs
 
-    def _side(self, f: int, feature: Scalar, side: int) -> list[Run]:
+    def _side(self, f: int, feature: Scalar, side: int) -> list[ValueRun]:
         """Runs of a scalar's values above, or below, their own."""
         column, d = self.problem.schema.slices[f].start, self.problem.schema.d
         if (f, side) not in self.curves:
@@ -159,7 +161,7 @@ class Runs:
                 tip_q = torch.tensor(float(q + side * length), dtype=torch.float64)
                 gain, rise = self._gains(column, curve.values[a], float(value_at(feature, tip_q)), length)
             price = (costs[a] - error, slope)  # never above the true cost
-            runs.append(Run(f, start, column, step, length, *price, gain, rise, q, side, int(at[a])))
+            runs.append(ValueRun(f, start, column, step, length, *price, gain, rise, q, side, int(at[a])))
         return runs
 
     def _gains(self, column: int, start: float, end: float, length: int) -> tuple[float, float]:

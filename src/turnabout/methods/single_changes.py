@@ -23,7 +23,7 @@ MOST = 64  # cuts of one column tried
 FIRST = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # of a person's next values on a side, those tried at first
 
 
-class Source(ABC):
+class ValueSource(ABC):
     """Where the values to try of one scalar come from."""
 
     @abstractmethod
@@ -40,7 +40,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class Cuts(Source):
+class BeyondCuts(ValueSource):
     """For a model that only asks on which side of some cuts a value lies: the nearest legal value beyond each."""
 
     cut: Tensor  # (V,) a value equal to the cut lies below it
@@ -55,7 +55,7 @@ class Cuts(Source):
 
 
 @dataclass(frozen=True)
-class ManyCuts(Cuts):
+class ManyCuts(BeyondCuts):
     """The same where there are too many to try all: the next ones on both sides, then ever fewer."""
 
     steps: Tensor  # (V / 2,) places on each side
@@ -74,7 +74,7 @@ class ManyCuts(Cuts):
 
 
 @dataclass(frozen=True)
-class LegalValues(Source):
+class LegalValues(ValueSource):
     """All legal values."""
 
     values: Tensor  # (V,)
@@ -87,7 +87,7 @@ class LegalValues(Source):
 
 
 @dataclass(frozen=True)
-class Offsets(Source):
+class Offsets(ValueSource):
     """Steps from the person's own value and from the plan's, points between the two, the bounds, and common values."""
 
     common: Tensor  # (V,)
@@ -102,7 +102,7 @@ class Offsets(Source):
 
 
 @dataclass(frozen=True)
-class Reach:
+class MoveTargets:
     """Where C moves lead n people; all (n, C)."""
 
     value: Tensor  # what is written
@@ -110,13 +110,13 @@ class Reach:
     first: Tensor  # of these, the few to begin with
     alone: Tensor  # what the change would cost by itself
 
-    def take(self, who: Tensor) -> Reach:
+    def take(self, who: Tensor) -> MoveTargets:
         """The part of some people."""
-        return Reach(self.value[who], self.legal[who], self.first[who], self.alone[who])
+        return MoveTargets(self.value[who], self.legal[who], self.first[who], self.alone[who])
 
 
 @dataclass(frozen=True)
-class Moves:
+class SingleChanges:
     """C single changes, the same list for everyone, ordered by feature; where each leads is a person's own matter.
 
     Attributes
@@ -135,7 +135,7 @@ class Moves:
     spans: tuple[tuple[int, int, int], ...]
     scalars: Schema | None
     places: Tensor
-    sources: tuple[tuple[int, Source], ...]
+    sources: tuple[tuple[int, ValueSource], ...]
     rank: Tensor
     levels: Tensor
 
@@ -143,12 +143,12 @@ class Moves:
         return len(self.feature)
 
     @classmethod
-    def of(cls, schema: Schema, model: Model, background: Tensor | None, ruled: bool) -> Moves:
+    def of(cls, schema: Schema, model: Model, background: Tensor | None, ruled: bool) -> SingleChanges:
         """For a model with cuts, a value beyond each; for any other, a spread of values."""
         cuts = model.forest.cuts if isinstance(model, Trees) else None
         columns: list[int] = []
         spans: list[tuple[int, int, int]] = []
-        sources: dict[int, Source] = {}
+        sources: dict[int, ValueSource] = {}
         for f, (feature, s) in enumerate(zip(schema.features, schema.slices, strict=True)):
             if feature.moves == "fixed":
                 continue
@@ -189,7 +189,7 @@ class Moves:
             levels=hot,
         )
 
-    def to(self, device: torch.device) -> Moves:
+    def to(self, device: torch.device) -> SingleChanges:
         """The same moves on another device."""
         moved = {name: getattr(self, name).to(device) for name in ("feature", "column", "places", "rank", "levels")}
         return replace(self, sources=tuple((c, source.to(device)) for c, source in self.sources), **moved)
@@ -199,7 +199,7 @@ class Moves:
         """Whether moves lead to the same values whatever plan a person holds."""
         return not any(isinstance(source, Offsets) for _, source in self.sources)
 
-    def reach(self, x: Tensor, z: Tensor, per_feature: Callable[[Tensor, Tensor], Tensor]) -> Reach:
+    def reach(self, x: Tensor, z: Tensor, per_feature: Callable[[Tensor, Tensor], Tensor]) -> MoveTargets:
         """People x (n, d) who hold plans z (n, d); per_feature gives the cost of rows, feature by feature."""
         row = x.unsqueeze(1).repeat(
             1, len(self.levels), 1
@@ -216,7 +216,7 @@ class Moves:
         present = ~self.schema.missing(x)[:, self.column]
         alone = per_feature(x.unsqueeze(1), row)[:, self.rank, self.feature]
         value, legal, first = (part[:, self.rank, self.column] for part in (row, legal, first))
-        return Reach(value, legal & present, first & present, alone)
+        return MoveTargets(value, legal & present, first & present, alone)
 
     def _values(self, own: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Scalars of people and plans (n, s) -> values by rank (n, longest, s), which are new, which come first."""
@@ -258,7 +258,7 @@ class Moves:
     def _thinned(self) -> Tensor:
         """(s,) True for scalars of which only some values come first: those with a value for every cut."""
         out = torch.zeros(len(self.places), dtype=torch.bool, device=self.column.device)
-        out[[column for column, source in self.sources if isinstance(source, Cuts)]] = True
+        out[[column for column, source in self.sources if isinstance(source, BeyondCuts)]] = True
         return out
 
     def _value_columns(self, f: int) -> slice:
@@ -266,12 +266,12 @@ class Moves:
         return slice(start, start + len(self.schema.features[f].value_columns))
 
 
-def _source(feature: Scalar, cut: Tensor | None, background: Tensor | None) -> Source:
+def _source(feature: Scalar, cut: Tensor | None, background: Tensor | None) -> ValueSource:
     if cut is not None:
         beyond = first_beyond(feature, cut)
         below, above = value_at(feature, beyond - 1), value_at(feature, beyond)
         if len(cut) <= MOST:
-            return Cuts(cut, below, above)
+            return BeyondCuts(cut, below, above)
         far = [int(MOST / 4 * 1.3**k) for k in range(64)]
         return ManyCuts(cut, below, above, torch.tensor([*range(MOST // 4), *(k for k in far if k < len(cut))]))
     lowest, highest = grid_ends(feature)

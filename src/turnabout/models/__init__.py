@@ -1,10 +1,21 @@
 """What the decision maker says: one margin with one sign, and what is known of its inner form."""
 
-from turnabout.models.base import Additive, Differentiable, Jumps, Linear, Model, ReluNet, Terms, Trees
+from turnabout.models.base import Additive, Differentiable, Jumps, LinearMargin, Model, ReluNet, Terms, Trees
 from turnabout.models.functions import Remote
 from turnabout.models.wrapping import wrap
 
-__all__ = ["Additive", "Differentiable", "Jumps", "Linear", "Model", "ReluNet", "Remote", "Terms", "Trees", "wrap"]
+__all__ = [
+    "Additive",
+    "Differentiable",
+    "Jumps",
+    "LinearMargin",
+    "Model",
+    "ReluNet",
+    "Remote",
+    "Terms",
+    "Trees",
+    "wrap",
+]
 
 
 def __dir__() -> list[str]:

@@ -97,7 +97,7 @@ class Differentiable(Protocol):
 
 
 @runtime_checkable
-class Linear(Protocol):
+class LinearMargin(Protocol):
     """margin(x) = x @ weights + bias."""
 
     weights: Tensor
@@ -209,7 +209,7 @@ class Trees(Protocol):
     forest: Forest
 
 
-CAPABILITIES: tuple[type, ...] = (Differentiable, Linear, Additive, ReluNet, Trees)
+CAPABILITIES: tuple[type, ...] = (Differentiable, LinearMargin, Additive, ReluNet, Trees)
 
 
 class Model:
@@ -217,7 +217,7 @@ class Model:
 
     `judge` always asks the original; `margin` is the fast way to the same number. In this base class the two
     are one: encoded rows are decoded and put to the original. Subclasses carry a compiled form, which needs no table
-    and may offer capabilities; ask with `isinstance(model, Linear)` and the like.
+    and may offer capabilities; ask with `isinstance(model, LinearMargin)` and the like.
 
     Parameters
     ----------
@@ -347,6 +347,8 @@ class Model:
         """Move the tensors of the compiled form; called on a fresh shallow copy."""
 
     def __repr__(self) -> str:
-        offered = [c for c in self.capabilities if c is not Additive or not isinstance(self, Linear)]  # linear says it
+        offered = [
+            c for c in self.capabilities if c is not Additive or not isinstance(self, LinearMargin)
+        ]  # linear says it
         offers = ", ".join(capability.__name__ for capability in offered) or "judged only"
         return f"{type(self).__name__}({self._judge.title}; {offers}; yes when {self._judge.rule})"

@@ -27,7 +27,7 @@ FAILURES = 3  # parts on which the original may fail before the measurement ends
 
 
 @dataclass(frozen=True)
-class Effort:
+class NoiseProbe:
     """How much is asked: rows in one batch, rows of these in parts, and alone; more where a difference was seen."""
 
     rows: int = 512
@@ -36,9 +36,9 @@ class Effort:
     more: tuple[tuple[int, int], ...] = ((1, 32), (2, 16), (3, 24), (5, 30), (8, 48), (17, 68), (64, 256))
 
 
-FULL = Effort()
-FUNCTION = Effort(rows=64, first=((1, 8), (7, 28)), more=((1, 32), (2, 16), (3, 24), (5, 30), (8, 48), (17, 64)))
-REMOTE = Effort(rows=16, twice=False, first=((1, 3), (5, 10)), more=((1, 5),))
+FULL = NoiseProbe()
+FUNCTION = NoiseProbe(rows=64, first=((1, 8), (7, 28)), more=((1, 32), (2, 16), (3, 24), (5, 30), (8, 48), (17, 64)))
+REMOTE = NoiseProbe(rows=16, twice=False, first=((1, 3), (5, 10)), more=((1, 5),))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class BatchNoise:
     labels_only: bool  # whether the answers are 0 and 1, which say nothing about how near the boundary is
 
 
-def measure(judge: Judge, table: pd.DataFrame, effort: Effort = FULL) -> BatchNoise | None:
+def measure(judge: Judge, table: pd.DataFrame, effort: NoiseProbe = FULL) -> BatchNoise | None:
     """Ask about some rows in one batch, in parts of several sizes and alone; None if that cannot be compared.
 
     Rows nearest to the boundary count, as plans end there. Rows on which the original fails are left out. A model that
@@ -75,7 +75,9 @@ def measure(judge: Judge, table: pd.DataFrame, effort: Effort = FULL) -> BatchNo
     return BatchNoise(size, float(np.median(np.abs(base[known]))), labels)
 
 
-def note_noise(judge: Judge, table: pd.DataFrame | None, effort: Effort = FULL, labels_only: bool | None = None) -> str:
+def note_noise(
+    judge: Judge, table: pd.DataFrame | None, effort: NoiseProbe = FULL, labels_only: bool | None = None
+) -> str:
     """Measure, tell the judge its noise and whether rows must be asked about alone too; what to note, if anything.
 
     labels_only : whether the judge knows no scores; None to find out from the answers.
@@ -108,7 +110,7 @@ def round_up(value: float) -> float:
     return next(float(f"{step * power:.0e}") for step in (1, 2, 5, 10) if value <= step * power * (1 + 1e-9))
 
 
-def _answered(judge: Judge, table: pd.DataFrame, effort: Effort) -> tuple[pd.DataFrame, np.ndarray]:
+def _answered(judge: Judge, table: pd.DataFrame, effort: NoiseProbe) -> tuple[pd.DataFrame, np.ndarray]:
     """The largest batch, of all rows, a half, a quarter or an eighth, that the original answers; and its margins."""
     table = table.iloc[: effort.rows]
     for parts in (1, 2, 4, 8) if effort.twice else (1,):

@@ -22,9 +22,15 @@ from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDeci
 from turnabout.models.derived import Typed
 from turnabout.models.favourable import Guess, check_names
 from turnabout.models.libraries import library_of, recognise
-from turnabout.models.libraries.meta_estimators import CutOff, Stages, has_library_predict, look_through, unstack
+from turnabout.models.libraries.meta_estimators import (
+    CutOff,
+    EstimatorParts,
+    has_library_predict,
+    look_through,
+    unstack,
+)
 from turnabout.models.libraries.raw_forest import NotCompilable
-from turnabout.models.original import Estimator, EstimatorJudge
+from turnabout.models.original import AskedEstimator, EstimatorJudge
 from turnabout.models.pipeline import compile_estimator
 from turnabout.models.probe import base_row, random_rows
 from turnabout.schema import Schema, mold
@@ -94,7 +100,7 @@ def in_types(model: Model, types: Mapping[str, Any]) -> Model:
 
 
 def _in_best_form(
-    schema: Schema, judge: EstimatorJudge, notes: tuple[str, ...], stages: Stages, pairs: list[Any]
+    schema: Schema, judge: EstimatorJudge, notes: tuple[str, ...], stages: EstimatorParts, pairs: list[Any]
 ) -> Model:
     """The compiled form of an estimator, if there is one that agrees with it on the pairs; else it is asked itself."""
     try:
@@ -142,7 +148,7 @@ def _check_fitted(estimator: Any) -> None:
 
 def _decide(
     estimator: Any,
-    stages: Stages,
+    stages: EstimatorParts,
     threshold: float | None,
     target: object,
     target_range: object,
@@ -224,7 +230,7 @@ def _is_label(target: object, label: object) -> bool:
         return False
 
 
-def _noise(stages: Stages, decision: Decision) -> float:
+def _noise(stages: EstimatorParts, decision: Decision) -> float:
     size = 1.0
     if isinstance(decision, InRange):
         size = max(1.0, *(abs(end) for end in (decision.low, decision.high) if np.isfinite(end)))
@@ -232,8 +238,13 @@ def _noise(stages: Stages, decision: Decision) -> float:
 
 
 def _original(
-    estimator: Any, inner: Any, stages: Stages, schema: Schema, background: pd.DataFrame | None, notes: list[str]
-) -> Estimator:
+    estimator: Any,
+    inner: Any,
+    stages: EstimatorParts,
+    schema: Schema,
+    background: pd.DataFrame | None,
+    notes: list[str],
+) -> AskedEstimator:
     """The estimator with the columns, container and column types that what is inside it wants."""
     names = library_of(inner).column_names(inner)
     like = None if background is None else mold(schema.table(background))
@@ -248,16 +259,16 @@ def _original(
         if unused := [name for name in schema.names if name not in names]:
             notes.append(f"the model does not look at {', '.join(unused)}.")
         dtypes, strict = training_types(inner, stages.final, bare, schema, names, background)
-        return Estimator(estimator, schema, names, False, dtypes, like, strict)
+        return AskedEstimator(estimator, schema, names, False, dtypes, like, strict)
     count = getattr(inner, "n_features_in_", None)
     if count is not None and count != len(schema):
         raise ModelError(
             f"{stages.title} was fitted on {count} columns without names, and the schema has {len(schema)}.",
             hint="fit it on a DataFrame, so that columns are matched by name.",
         )
-    as_array = Estimator(estimator, schema, schema.names, True, {}, like)
+    as_array = AskedEstimator(estimator, schema, schema.names, True, {}, like)
     dtypes, strict = training_types(inner, stages.final, bare, schema, schema.names, background)
-    as_table = Estimator(estimator, schema, schema.names, False, dtypes, like, strict)
+    as_table = AskedEstimator(estimator, schema, schema.names, False, dtypes, like, strict)
     row = (
         schema.table(background).iloc[:1]
         if background is not None and len(background)
@@ -274,7 +285,7 @@ def _original(
     return as_array if count is not None else as_table
 
 
-def _own_names(names: tuple[str, ...], stages: Stages, schema: Schema) -> tuple[str, ...]:
+def _own_names(names: tuple[str, ...], stages: EstimatorParts, schema: Schema) -> tuple[str, ...]:
     """The schema's names of columns; libraries that write names otherwise may sit in a CalibratedClassifierCV."""
     held = unstack(getattr(stages.final, "estimator", None))
     for library in {} if stages.transforms else dict.fromkeys((stages.library, held.library)):

@@ -111,7 +111,7 @@ def check_names(guess: Guess, title: str) -> None:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class LabelAgreement:
     """How the decisions of a model go with labels that say who was accepted.
 
     Attributes
@@ -130,7 +130,7 @@ class Agreement:
     z: float
 
     @classmethod
-    def of(cls, margin: np.ndarray, accepted: np.ndarray) -> Agreement | None:
+    def of(cls, margin: np.ndarray, accepted: np.ndarray) -> LabelAgreement | None:
         """From (n,) margins, NaN where there is none, and labels; None unless there are people of both kinds."""
         known = ~np.isnan(margin)
         margin, accepted = margin[known], accepted[known].astype(bool)
@@ -169,7 +169,7 @@ def check_labels(model: Model, margin: np.ndarray, accepted: np.ndarray) -> None
     ----------
     margin, accepted : (n,) margins of people, and labels that say who was accepted.
     """
-    found = Agreement.of(margin, accepted)
+    found = LabelAgreement.of(margin, accepted)
     if found is None or not found.contradicts:
         return
     facts = (

@@ -23,7 +23,7 @@ Size = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Landing:
+class LeafResult:
     """What was found for n people.
 
     Attributes
@@ -39,7 +39,7 @@ class Landing:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class LeafBoxes:
     """Boxes of points, one person each; `turn` says when each is looked at, the highest first."""
 
     person: Tensor  # (k,)
@@ -48,11 +48,11 @@ class Cells:
     allows: Tensor  # (k, d)
     turn: Tensor  # (k,)
 
-    def __getitem__(self, rows: Tensor) -> Cells:
-        return Cells(*(part[rows] for part in self._parts))
+    def __getitem__(self, rows: Tensor) -> LeafBoxes:
+        return LeafBoxes(*(part[rows] for part in self._parts))
 
-    def __add__(self, other: Cells) -> Cells:
-        return Cells(*(torch.cat(pair) for pair in zip(self._parts, other._parts)))
+    def __add__(self, other: LeafBoxes) -> LeafBoxes:
+        return LeafBoxes(*(torch.cat(pair) for pair in zip(self._parts, other._parts)))
 
     @property
     def _parts(self) -> tuple[Tensor, ...]:
@@ -135,7 +135,7 @@ class LeafSearch:
         each: int | None = None,
         total: int | None = None,
         stop_at_first: bool = False,
-    ) -> Landing:
+    ) -> LeafResult:
         """The nearest accepted point of each person x (n, d), within a distance.
 
         Parameters
@@ -160,12 +160,12 @@ class LeafSearch:
             search = _Search(self, x[who], within, (low[who], high[who]), each, left, stop_at_first)
             search.run()
             best[who], point[who], unknown[who], left = search.best, search.point, search.unknown, search.left
-        return Landing(best, point, unknown)
+        return LeafResult(best, point, unknown)
 
-    def cut(self, cells: Cells) -> Cells:
+    def cut(self, cells: LeafBoxes) -> LeafBoxes:
         """Every cell with every leaf, (k * leaves)."""
         d = cells.lower.shape[1]
-        return Cells(
+        return LeafBoxes(
             cells.person.repeat_interleave(len(self.tree)),
             torch.maximum(cells.lower.unsqueeze(1), self.lower).reshape(-1, d),
             torch.minimum(cells.upper.unsqueeze(1), self.upper).reshape(-1, d),
@@ -181,7 +181,7 @@ class LeafSearch:
         """(k, d) True in the columns of a missing cell."""
         return (x[:, self.indicator.clamp(min=0)] > 0.5) & (self.indicator >= 0)
 
-    def away(self, x: Tensor, cells: Cells) -> Tensor:
+    def away(self, x: Tensor, cells: LeafBoxes) -> Tensor:
         """(k,) distance from people to the landing points in their cells; inf to an empty one."""
         stuck = self._missing(x)
         gap = (_inside(x, cells) - x).abs()
@@ -196,7 +196,7 @@ class LeafSearch:
         barred = (x[:, self._flags] > 0.5) & ~cells.allows[:, self._flags]
         return away.masked_fill_(barred.any(1), math.inf)
 
-    def landing(self, x: Tensor, cells: Cells) -> Tensor:
+    def landing(self, x: Tensor, cells: LeafBoxes) -> Tensor:
         """(k, d) the nearest point of each cell, just inside where its end is open."""
         stuck = self._missing(x)
         moved = torch.where(stuck | self.is_level, x, _inside(x, cells))
@@ -209,7 +209,7 @@ class LeafSearch:
         return moved
 
 
-def _inside(x: Tensor, cells: Cells) -> Tensor:
+def _inside(x: Tensor, cells: LeafBoxes) -> Tensor:
     """The nearest point to x between the ends of a cell, the double after an open one."""
     return torch.minimum(torch.maximum(x, torch.nextafter(cells.lower, cells.upper)), cells.upper)
 
@@ -240,7 +240,7 @@ class _Search:
         self.leaves, self.x, self.within = leaves, x, within
         self.each, self.left, self.stop_at_first = each, left, stop_at_first
         person = torch.arange(len(x))
-        self.cells = Cells(person, *box, torch.ones_like(x, dtype=torch.bool), torch.zeros_like(person))
+        self.cells = LeafBoxes(person, *box, torch.ones_like(x, dtype=torch.bool), torch.zeros_like(person))
         self.best, self.point = torch.full((len(x),), math.inf, dtype=torch.float64), x.clone()
         self.unknown, self.used = torch.zeros(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.long)
 
@@ -269,7 +269,7 @@ class _Search:
         elif self.each is not None:
             self.unknown[person[self.used[person] > self.each]] = True
 
-    def _look(self, cells: Cells, turn: int) -> Cells:
+    def _look(self, cells: LeafBoxes, turn: int) -> LeafBoxes:
         """Settle cells in which one leaf of each tree is left, and cut the others that may hold a yes."""
         leaves = self.leaves
         parts = leaves.cut(cells)
@@ -293,9 +293,9 @@ class _Search:
         rank[torch.argsort(merit, stable=True)] = torch.arange(len(leaf))
         new = parts[cell * len(leaves.tree) + leaf]
         rank = len(leaves.tree) - 1 - _places(cell, rank)  # the best is looked at next
-        return Cells(new.person, new.lower, new.upper, new.allows, turn + rank)
+        return LeafBoxes(new.person, new.lower, new.upper, new.allows, turn + rank)
 
-    def _settle(self, cells: Cells) -> None:
+    def _settle(self, cells: LeafBoxes) -> None:
         """Keep each person's nearest cell whose landing point the forest accepts."""
         own = self.x[cells.person]
         away, landing = self.leaves.away(own, cells), self.leaves.landing(own, cells)

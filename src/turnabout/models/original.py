@@ -23,7 +23,7 @@ from turnabout.schema import Schema, as_frame
 T = TypeVar("T")
 
 
-class Estimator:
+class AskedEstimator:
     """A fitted estimator that is handed fresh tables of exactly the columns it wants, with the cells as they are given.
 
     Parameters
@@ -55,9 +55,9 @@ class Estimator:
         self._schema = schema
         self._plain = PlainTypes(schema, like)
 
-    def trained_on(self, like: pd.DataFrame) -> Estimator:
+    def trained_on(self, like: pd.DataFrame) -> AskedEstimator:
         """This estimator, told the types and the marks of missing cells of the training table."""
-        return Estimator(self.estimator, self._schema, self.columns, self.as_array, self.dtypes, like, self.strict)
+        return AskedEstimator(self.estimator, self._schema, self.columns, self.as_array, self.dtypes, like, self.strict)
 
     def ask(self, method: Ask, table: pd.DataFrame) -> np.ndarray:
         """Outputs of one plain call; (n,) or (n, C)."""
@@ -115,7 +115,7 @@ class EstimatorJudge:
 
     def __init__(
         self,
-        original: Estimator,
+        original: AskedEstimator,
         decision: Decision,
         title: str,
         noise: float,

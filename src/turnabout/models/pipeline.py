@@ -22,9 +22,9 @@ from turnabout.models.forms import (
     layered_model,
     named,
 )
-from turnabout.models.libraries.meta_estimators import Stages
+from turnabout.models.libraries.meta_estimators import EstimatorParts
 from turnabout.models.libraries.raw_forest import NotCompilable
-from turnabout.models.original import Estimator, EstimatorJudge
+from turnabout.models.original import AskedEstimator, EstimatorJudge
 from turnabout.models.probe import Preprocessing, fit_preprocessing
 from turnabout.models.stepped import read_steps
 from turnabout.models.trees import compile_trees
@@ -36,7 +36,7 @@ from turnabout.typing import Tensor
 class Inputs:
     """From raw rows to what the final estimator receives."""
 
-    original: Estimator
+    original: AskedEstimator
     transforms: tuple[Any, ...]
 
     def raw(self, table: pd.DataFrame) -> pd.DataFrame | np.ndarray:
@@ -81,7 +81,7 @@ def compile_estimator(
     schema: Schema,
     judge: EstimatorJudge,
     notes: tuple[str, ...],
-    stages: Stages,
+    stages: EstimatorParts,
     pairs: list[tuple[Tensor, pd.DataFrame]],
 ) -> Model:
     """The compiled form of a recognised estimator; NotCompilable says why there is none."""

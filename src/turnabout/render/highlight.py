@@ -6,7 +6,7 @@ import html
 
 import numpy as np
 
-from turnabout.core import Attribution, Words
+from turnabout.core import Attribution, ConceptSpans
 from turnabout.errors import TurnaboutError
 from turnabout.render.attribution import least
 from turnabout.render.plan import AWAY, EDGE, TOWARDS, number, signed
@@ -24,9 +24,13 @@ def write_highlight(attribution: Attribution) -> str:
 
     Parameters
     ----------
-    attribution : of one text, with a layout of Words.
+    attribution : of one text, with a layout of ConceptSpans.
     """
-    if not isinstance(attribution, Attribution) or not isinstance(attribution.layout, Words) or len(attribution) != 1:
+    if (
+        not isinstance(attribution, Attribution)
+        or not isinstance(attribution.layout, ConceptSpans)
+        or len(attribution) != 1
+    ):
         raise TurnaboutError(
             "a highlight needs an attribution of one text, with a layout of words.", hint="LimeText gives one."
         )

@@ -13,7 +13,7 @@ A rule over a missing cell cannot be checked: a plan may not touch it, unless th
 
 from turnabout.rules.at_most import AtMost, BoundAtMost
 from turnabout.rules.base import BoundRule, LinearForm, Rule, Waivable, from_dict, to_dict
-from turnabout.rules.conditions import BoundCondition, Changes, Condition, Falls, Is, Rises
+from turnabout.rules.conditions import BoundCondition, ChangeCondition, Changes, Falls, Is, Rises
 from turnabout.rules.equations import Equation, StructuralEquations
 from turnabout.rules.implies import BoundImplies, Implies
 from turnabout.rules.known_levels import BoundKnownLevels, KnownLevels
@@ -34,7 +34,7 @@ __all__ = [
     "Box",
     "Budget",
     "Changes",
-    "Condition",
+    "ChangeCondition",
     "Equation",
     "Falls",
     "Implies",

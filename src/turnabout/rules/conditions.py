@@ -21,7 +21,7 @@ Kind = Literal["rises", "falls", "changes", "is"]
 
 
 @dataclass(frozen=True)
-class Condition(ABC):
+class ChangeCondition(ABC):
     """A statement about the change of one feature."""
 
     kind: ClassVar[Kind]
@@ -46,7 +46,7 @@ class Condition(ABC):
 
 
 @dataclass(frozen=True)
-class _Moves(Condition):
+class _Moves(ChangeCondition):
     by: float | None = None
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class Falls(_Moves):
 
 
 @dataclass(frozen=True)
-class Changes(Condition):
+class Changes(ChangeCondition):
     """The feature changes, whichever way. A condition only: as a consequence it would not say which way."""
 
     kind: ClassVar[Kind] = "changes"
@@ -102,7 +102,7 @@ class Changes(Condition):
 
 
 @dataclass(frozen=True)
-class Is(Condition):
+class Is(ChangeCondition):
     """The new row has this level, whether or not the person had it before. For binaries, ordinals, categories."""
 
     kind: ClassVar[Kind] = "is"
@@ -140,10 +140,10 @@ class Is(Condition):
         return {self.kind: self.feature, "level": self.level}
 
 
-CONDITIONS: dict[str, type[Condition]] = {cls.kind: cls for cls in (Rises, Falls, Changes, Is)}
+CONDITIONS: dict[str, type[ChangeCondition]] = {cls.kind: cls for cls in (Rises, Falls, Changes, Is)}
 
 
-def read_condition(spec: Json) -> Condition:
+def read_condition(spec: Json) -> ChangeCondition:
     """A condition from {"rises": "age", "by": 2}, {"is": "housing", "level": "own"}."""
     kinds = [kind for kind in CONDITIONS if isinstance(spec, dict) and kind in spec]
     if len(kinds) != 1:

@@ -33,7 +33,7 @@ class Parent:
 
 
 @dataclass(frozen=True)
-class Line:
+class BoundEquation:
     """One equation in encoded columns; parents that can never change are left out of a sum."""
 
     name: str
@@ -198,7 +198,7 @@ class BoundEquations(BoundRule):
             out = out | self._line_open(line, x, x_new)
         return out
 
-    def _line_open(self, line: Line, x: Tensor, x_new: Tensor) -> Tensor:
+    def _line_open(self, line: BoundEquation, x: Tensor, x_new: Tensor) -> Tensor:
         moved = torch.zeros_like(x[..., 0] + x_new[..., 0], dtype=torch.bool)
         for p in line.parents:
             moved = moved | ((x_new[..., p.column] - x[..., p.column]).abs() > TOLERANCE)
@@ -214,7 +214,7 @@ class BoundEquations(BoundRule):
             x_new = torch.where(self._line_open(line, x, x_new).unsqueeze(-1) & causes, x, x_new)
         return x_new
 
-    def _causes(self, line: Line) -> list[int]:
+    def _causes(self, line: BoundEquation) -> list[int]:
         """Encoded columns of the features from which a line's target follows, through other lines too."""
         by_feature = {other.feature: other for other in self.must}
         todo, features = [_owner(self.schema, p) for p in line.parents], set[int]()
@@ -270,7 +270,7 @@ def _owner(schema: Schema, parent: Parent) -> int:
     return int(schema.feature_of[parent.column])
 
 
-def _line(schema: Schema, equation: Equation, rule: str) -> Line:
+def _line(schema: Schema, equation: Equation, rule: str) -> BoundEquation:
     """An equation in encoded columns, or an error that says which name does not fit."""
     f, feature = find_feature(schema, equation.target, rule)
     if not isinstance(feature, Scalar):
@@ -285,14 +285,16 @@ def _line(schema: Schema, equation: Equation, rule: str) -> Line:
             parents.append(Parent(key, place, column, bottom, span, _indicator(schema, g)))
     weights = () if equation.function is not None else tuple(equation.coefficients[p.key] for p in parents)
     place = schema.slices[f].start
-    return Line(equation.target, f, place, _indicator(schema, f), tuple(parents), weights, equation.function, feature)
+    return BoundEquation(
+        equation.target, f, place, _indicator(schema, f), tuple(parents), weights, equation.function, feature
+    )
 
 
 def _indicator(schema: Schema, f: int) -> int:
     return schema.slices[f].stop - 1 if schema.features[f].missing else -1
 
 
-def _refuse_fixed(schema: Schema, line: Line, may_act: bool) -> None:
+def _refuse_fixed(schema: Schema, line: BoundEquation, may_act: bool) -> None:
     """A fixed feature neither follows what moves nor can be held against it: both take what nobody can do."""
 
     def moves(feature: Feature) -> bool:

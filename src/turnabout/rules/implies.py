@@ -9,7 +9,7 @@ import torch
 
 from turnabout.errors import RuleError
 from turnabout.rules.base import TOLERANCE, BoundRule, Rule
-from turnabout.rules.conditions import BoundCondition, Changes, Condition, read_condition
+from turnabout.rules.conditions import BoundCondition, ChangeCondition, Changes, read_condition
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor
 
@@ -28,12 +28,12 @@ class Implies(Rule):
     """
 
     kind: ClassVar[str] = "implies"
-    condition: Condition
-    consequence: Condition
+    condition: ChangeCondition
+    consequence: ChangeCondition
 
     def __post_init__(self) -> None:
         for part in (self.condition, self.consequence):
-            if not isinstance(part, Condition):
+            if not isinstance(part, ChangeCondition):
                 raise RuleError(
                     f"Implies is given {part!r}.", hint='write Implies(Rises("education"), Rises("age", by=2)).'
                 )

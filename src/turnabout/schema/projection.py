@@ -21,7 +21,7 @@ SAME = 1e-12  # encoded difference below which a cell counts as unchanged
 
 
 @dataclass(frozen=True)
-class Reach:
+class ValueBounds:
     """Lowest and highest values (..., d) that people may reach, and which cells are missing (None: none is)."""
 
     lo: Tensor
@@ -41,7 +41,7 @@ class Projection:
     group: Tensor  # (g, k) columns of each free category, padded with d
     spread: Tensor  # (d, F) 1 where a column belongs to a feature
     loose: Tensor  # (d,) numbers that follow from others: bounds limit what people choose, not what follows
-    _last: list[tuple[Any, int, Reach]] = field(default_factory=list, compare=False, repr=False)
+    _last: list[tuple[Any, int, ValueBounds]] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
     def of(cls, features: Sequence[Feature], derived: Collection[str] = ()) -> Projection:
@@ -89,7 +89,7 @@ class Projection:
             out[..., columns] = x[..., self.indicator[columns]] > 0.5
         return out
 
-    def reach(self, x: Tensor) -> Reach:
+    def reach(self, x: Tensor) -> ValueBounds:
         """What each person may reach; searches project onto it at every step, so the last one is remembered."""
         if self._last:
             last, version, found = self._last[0]
@@ -98,7 +98,7 @@ class Projection:
         stuck = self.stuck(x)
         lo = torch.where(self.falls & ~stuck, x.clamp(max=0.0), x)
         hi = torch.where(self.rises & ~stuck, x.clamp(min=1.0), x)
-        found = Reach(lo, hi, stuck if stuck.any() else None)
+        found = ValueBounds(lo, hi, stuck if stuck.any() else None)
         self._last[:] = [(weakref.ref(x), x._version, found)]
         return found
 

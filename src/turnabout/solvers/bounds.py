@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from turnabout.models.base import Linear, Model, ReluNet, Trees
+from turnabout.models.base import LinearMargin, Model, ReluNet, Trees
 from turnabout.models.forest import Forest
 from turnabout.models.forms import Layers
 from turnabout.typing import Tensor
@@ -246,7 +246,7 @@ def bound_on(model: Model, columns: Tensor, span: Tensor | None = None, noise: f
     span (m,) : units for each column, where states are in units. noise : how far below zero a margin still counts.
     """
     span = torch.ones(len(columns), dtype=torch.float64, device=columns.device) if span is None else span
-    if isinstance(model, Linear):
+    if isinstance(model, LinearMargin):
         layers = ((model.weights.unsqueeze(0), model.weights.new_tensor([model.bias])),)
         return NetBound(layers, columns, span, noise)
     if isinstance(model, ReluNet):

@@ -10,7 +10,7 @@ import torch
 
 from turnabout.documents import Document
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Question
+from turnabout.explain.base import ExplanationTask
 from turnabout.explain.score import Function, Output, Score, as_points
 from turnabout.explain.slopes.noise import Spread, check_seed, covariance_of
 from turnabout.explain.slopes.smooth import CLime, Estimator, SmoothGrad
@@ -105,7 +105,7 @@ def check_stein(
     sigma = covariance_of(covariance, points.shape[1])
     first, second = (int(word) for word in np.random.SeedSequence(seed).generate_state(2))
     road: Estimator = "closed" if score.forest is not None else "pathwise"
-    questions = [Question(score, points, schema, None, draw) for draw in (first, second)]
+    questions = [ExplanationTask(score, points, schema, None, draw) for draw in (first, second)]
     left = SmoothGrad(covariance, samples, road)._explain(questions[0]).fit
     right = CLime(covariance, samples)._explain(questions[1]).fit
     assert right.error is not None

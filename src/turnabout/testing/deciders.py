@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from turnabout.models import Additive, Differentiable, Linear, Model, ReluNet, Trees, wrap
+from turnabout.models import Additive, Differentiable, LinearMargin, Model, ReluNet, Trees, wrap
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.dice import SeededDice
 from turnabout.testing.people import random_people
@@ -20,7 +20,7 @@ from turnabout.typing import Tensor
 
 Kind = Literal["linear", "net", "function", "steps", "tree"]
 OFFERS: Mapping[Kind, tuple[type, ...]] = {
-    "linear": (Differentiable, Linear, Additive),
+    "linear": (Differentiable, LinearMargin, Additive),
     "net": (Differentiable, ReluNet),
     "function": (),
     "steps": (),

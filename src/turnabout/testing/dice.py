@@ -10,7 +10,7 @@ import numpy as np
 T = TypeVar("T")
 
 
-class Dice(Protocol):
+class Chooser(Protocol):
     """A source of choices. The same generators serve `check_method` (seeded) and hypothesis (which shrinks)."""
 
     def whole(self, low: int, high: int) -> int:

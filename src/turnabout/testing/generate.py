@@ -14,7 +14,7 @@ from turnabout.errors import ProblemError, RuleError
 from turnabout.rules import AtMost, Changes, Implies, Is, Linear, Ordered, Rises, Rule
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.testing.deciders import Kind, kinds_for, random_model
-from turnabout.testing.dice import Dice, SeededDice
+from turnabout.testing.dice import Chooser, SeededDice
 from turnabout.testing.people import random_people, random_schema
 
 BACKGROUND = 60
@@ -50,7 +50,7 @@ def acting(problem: Problem) -> Problem:
 
 
 def random_case(
-    dice: Dice,
+    dice: Chooser,
     requires: type | None = None,
     people: int = 6,
     tiny: bool = False,
@@ -79,7 +79,7 @@ def random_case(
     return Case(name or _title(kind, problem), problem, random_people(dice, schema, people))
 
 
-def random_cost(dice: Dice, schema: Schema) -> Cost:
+def random_cost(dice: Chooser, schema: Schema) -> Cost:
     """L1 most of the time; all others now and then."""
     weights = {name: float(dice.whole(1, 4)) for name in schema.names}
     choices: Sequence[Callable[[], Cost]] = (
@@ -94,7 +94,7 @@ def random_cost(dice: Dice, schema: Schema) -> Cost:
     return dice.pick(choices)()
 
 
-def random_rules(dice: Dice, schema: Schema) -> list[Rule]:
+def random_rules(dice: Chooser, schema: Schema) -> list[Rule]:
     """None most of the time, else one or two that bind."""
     rules: list[Rule] = []
     for _ in range(dice.pick((0, 0, 0, 1, 1, 2))):
@@ -109,7 +109,7 @@ def random_rules(dice: Dice, schema: Schema) -> list[Rule]:
     return rules
 
 
-def _rule(dice: Dice, schema: Schema) -> Rule | None:
+def _rule(dice: Chooser, schema: Schema) -> Rule | None:
     scalars = [f.name for f in schema if isinstance(f, Scalar)]
     numbers = [f for f in schema if isinstance(f, Number)]
     levels = [f for f in schema if not isinstance(f, Number)]

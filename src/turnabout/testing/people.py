@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.schema import Binary, Category, Feature, Number, Ordinal, Schema
-from turnabout.testing.dice import Dice
+from turnabout.testing.dice import Chooser
 from turnabout.typing import Level, Moves
 
 MOVES: Sequence[Moves] = ("free", "free", "up", "down", "fixed")
@@ -27,7 +27,7 @@ GRIDS: Sequence[tuple[float, float, float]] = (
 RANGES: Sequence[tuple[float, float]] = ((0, 1), (-5, 5), (0, 40000))
 
 
-def random_schema(dice: Dice, tiny: bool = False, most: int = 5) -> Schema:
+def random_schema(dice: Chooser, tiny: bool = False, most: int = 5) -> Schema:
     """2 to `most` features, of which at least one may move; with `tiny`, only features with a handful of values."""
     count = dice.whole(2, most)
     movable = dice.whole(0, count - 1)
@@ -35,7 +35,7 @@ def random_schema(dice: Dice, tiny: bool = False, most: int = 5) -> Schema:
     return Schema(tuple(features))
 
 
-def _feature(dice: Dice, name: str, tiny: bool, may_be_fixed: bool) -> Feature:
+def _feature(dice: Chooser, name: str, tiny: bool, may_be_fixed: bool) -> Feature:
     kind = dice.pick(
         ("grid", "binary", "ordinal", "category") if tiny else ("number", "grid", "binary", "ordinal", "category")
     )
@@ -54,7 +54,7 @@ def _feature(dice: Dice, name: str, tiny: bool, may_be_fixed: bool) -> Feature:
     return Category(name, dice.pick(NAMED), moves="fixed" if moves == "fixed" else "free", missing=missing)
 
 
-def random_people(dice: Dice, schema: Schema, n: int, plain: bool = False) -> pd.DataFrame:
+def random_people(dice: Chooser, schema: Schema, n: int, plain: bool = False) -> pd.DataFrame:
     """n people under a schema. Unless `plain`, some hold values off the grid or outside the bounds.
 
     The index is plain numbers, shuffled numbers or names; text columns may be categoricals.
@@ -77,7 +77,7 @@ def random_people(dice: Dice, schema: Schema, n: int, plain: bool = False) -> pd
     return table
 
 
-def _column(dice: Dice, feature: Feature, n: int, plain: bool) -> pd.Series:
+def _column(dice: Chooser, feature: Feature, n: int, plain: bool) -> pd.Series:
     cells: list[Any] = [_cell(dice, feature, plain) for _ in range(n)]
     if isinstance(feature, Number):
         whole = all(isinstance(c, int) for c in cells)
@@ -90,7 +90,7 @@ def _column(dice: Dice, feature: Feature, n: int, plain: bool) -> pd.Series:
     return pd.Series([np.nan if c is None else c for c in cells], dtype=np.float64 if gaps else np.int64)
 
 
-def _cell(dice: Dice, feature: Feature, plain: bool) -> Any:
+def _cell(dice: Chooser, feature: Feature, plain: bool) -> Any:
     if feature.missing and dice.chance(25):
         return None
     if not isinstance(feature, Number):

@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from turnabout.core import Problem
 from turnabout.datasets import load
-from turnabout.models import Additive, Differentiable, Linear, ReluNet, Trees, wrap
+from turnabout.models import Additive, Differentiable, LinearMargin, ReluNet, Trees, wrap
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.generate import Case, acting
 from turnabout.testing.trial import quiet
 
 Estimator = Literal["logistic", "mlp", "boosting"]
 OFFERS: dict[Estimator, tuple[type, ...]] = {
-    "logistic": (Linear, Additive, Differentiable),
+    "logistic": (LinearMargin, Additive, Differentiable),
     "mlp": (ReluNet, Differentiable),
     "boosting": (Trees,),
 }

@@ -15,7 +15,7 @@ from turnabout.actions import (
     Absolute,
     Action,
     Condition,
-    Constant,
+    ConstantPrice,
     Effect,
     Expression,
     Follow,
@@ -209,7 +209,7 @@ def price(schema: Schema, action: Action, old: Cells, new: Cells) -> float | Non
     """What a declared step costs; None for a cost that is not known here."""
     total = 0.0
     for term in action.cost.terms:
-        if isinstance(term, Constant):
+        if isinstance(term, ConstantPrice):
             total += term.value
             continue
         if not isinstance(term, (Absolute, Squared)) or isinstance(schema[term.feature], Category):

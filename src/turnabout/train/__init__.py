@@ -6,7 +6,7 @@ from turnabout.train.calibrate import calibrate, calibrate_search, certify, pac_
 from turnabout.train.certificate import Certificate, Shortfall
 from turnabout.train.pare import Pare, fit_together
 from turnabout.train.seen import Seen
-from turnabout.train.shift import Shift, compare
+from turnabout.train.shift import ShiftReport, compare
 from turnabout.train.thresholds import best_threshold, pac_rank, rows_needed
 from turnabout.train.trees import GrantingTrees
 
@@ -20,7 +20,7 @@ __all__ = [
     "Pare",
     "ProjectedSteps",
     "Seen",
-    "Shift",
+    "ShiftReport",
     "Shortfall",
     "attain",
     "best_threshold",

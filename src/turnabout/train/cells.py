@@ -20,7 +20,7 @@ ON_GRID = 1e-6  # share of a step within which a cut lies on a legal value
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellSearch:
     """The change of highest margin among one printable row in every cell between the cuts of a tree ensemble.
 
     Trees answer alike within a cell, so that nothing better exists: the search is exact for boxes, budgets and balls.

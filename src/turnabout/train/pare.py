@@ -21,9 +21,9 @@ from turnabout.schema import Schema, as_frame
 from turnabout.train.attain import attain
 from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import class_weights, split, standards
-from turnabout.train.progress import Bar
+from turnabout.train.progress import TrainingBar
 from turnabout.train.seen import Seen
-from turnabout.train.stack import Examples, History, Keep, Settings, train_stack
+from turnabout.train.stack import Examples, History, Keep, StackSettings, train_stack
 from turnabout.typing import Progress, Tensor
 
 SHARED = ("schema", "region", "hidden", "activation", "dropout", "epochs", "batch", "lr", "inner", "class_weight",
@@ -194,7 +194,7 @@ def fit_together(
     parts = [split(labels[r], r, first.validation, seed) for r, seed in zip(given, seeds)]
     x = first.schema.encode(table)
     net, examples, settings = _assemble(first, estimators, x, labels, parts)
-    bar = Bar("training") if progress is True else nullcontext(progress or None)
+    bar = TrainingBar("training") if progress is True else nullcontext(progress or None)
     with bar as report:
         history = train_stack(net, examples, settings, report)
     for m, estimator in enumerate(estimators):
@@ -234,13 +234,13 @@ def can_run_on(device: object) -> bool:
 
 def _assemble(
     first: Pare, estimators: Sequence[Pare], x: Tensor, labels: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]
-) -> tuple[StackedMlp, Examples, Settings]:
+) -> tuple[StackedMlp, Examples, StackSettings]:
     """The tensors of a run, on its device and in float32."""
     train, held = (torch.as_tensor(np.stack(side)) for side in zip(*parts))
     seeds = tuple(int(e.seed) for e in estimators)
     shift, scale = standards(first.schema, x, train)
     weights = torch.tensor([class_weights(first.class_weight, labels[t]) for t in train.numpy()])
-    settings = Settings(
+    settings = StackSettings(
         lam=torch.tensor([float(e.lam) for e in estimators]).to(first.device),
         weights=weights.float().to(first.device),
         inner=first.inner or LinearStep(),

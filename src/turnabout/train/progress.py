@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 
-class Bar:
+class TrainingBar:
     """A progress bar on stderr; inside `with`, a function of (done, total)."""
 
     def __init__(self, title: str):

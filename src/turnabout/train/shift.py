@@ -60,7 +60,7 @@ class ColumnShift(Versioned):
 
 
 @dataclass(frozen=True)
-class Shift(Versioned):
+class ShiftReport(Versioned):
     """Two tables compared: every column with its test, the clearest difference first.
 
     Attributes
@@ -104,7 +104,7 @@ class Shift(Versioned):
 
 
 @checked(TrainingError, level=Share(above=0, below=1, hint="use 0.01."))
-def compare(first: Any, second: Any, schema: Schema | None = None, level: float = LEVEL) -> Shift:
+def compare(first: Any, second: Any, schema: Schema | None = None, level: float = LEVEL) -> ShiftReport:
     """Test column by column whether two tables are samples of the same people.
 
     Numbers by the Kolmogorov-Smirnov test, levels by chi-square (rare ones counted together, and by Fisher's exact
@@ -132,10 +132,10 @@ def compare(first: Any, second: Any, schema: Schema | None = None, level: float 
     for rank, i in enumerate(order):
         adjusted = max(adjusted, min(1.0, (len(found) - rank) * found[i]["p"]))  # Holm
         columns.append(ColumnShift(adjusted=adjusted, **found[i]))
-    return Shift(tuple(columns), level, len(a), len(b))
+    return ShiftReport(tuple(columns), level, len(a), len(b))
 
 
-def warn_of_shift(people: pd.DataFrame, used_on: Any, schema: Schema | None = None) -> Shift:
+def warn_of_shift(people: pd.DataFrame, used_on: Any, schema: Schema | None = None) -> ShiftReport:
     """Warn, naming the columns, where a model is used on other people than it was calibrated on."""
     shift = compare(people, used_on, schema)
     if shift:

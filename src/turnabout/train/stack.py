@@ -33,7 +33,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Settings:
+class StackSettings:
     """How a stack is trained; the parameters of Pare under their own names."""
 
     lam: Tensor  # (M,)
@@ -58,7 +58,9 @@ class History:
     kept: np.ndarray
 
 
-def train_stack(net: StackedMlp, examples: Examples, settings: Settings, progress: Progress | None = None) -> History:
+def train_stack(
+    net: StackedMlp, examples: Examples, settings: StackSettings, progress: Progress | None = None
+) -> History:
     """Minimise, for every member on its own rows,
 
         sum  w_y * l(g(x), y)  +  lam * min over delta in Delta  l(g(x + delta), 1)                            (1)
@@ -100,7 +102,7 @@ def train_stack(net: StackedMlp, examples: Examples, settings: Settings, progres
     return History(np.stack(losses), np.stack(checks), kept)
 
 
-def _step(net: StackedMlp, examples: Examples, s: Settings, rows: Tensor, generator: torch.Generator) -> Tensor:
+def _step(net: StackedMlp, examples: Examples, s: StackSettings, rows: Tensor, generator: torch.Generator) -> Tensor:
     """Gradients of (1) on one batch, rows (M, b); returns its loss (M,)."""
     x, y = examples.x[rows], examples.y[rows]
     b = rows.shape[1]
@@ -125,7 +127,7 @@ def _inner(net: StackedMlp, seen: Pass, around: Around, inner: Inner) -> Tensor:
     return inner(net, around)
 
 
-def _judge(net: StackedMlp, examples: Examples, s: Settings) -> tuple[np.ndarray, np.ndarray]:
+def _judge(net: StackedMlp, examples: Examples, s: StackSettings) -> tuple[np.ndarray, np.ndarray]:
     """Loss (1) on the validation rows (M,), and the value by which an epoch is preferred."""
     rows = examples.validation
     x, y = examples.x[rows], examples.y[rows]

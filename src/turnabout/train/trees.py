@@ -15,7 +15,7 @@ from turnabout.rules.regions import Region
 from turnabout.schema import Category, Scalar, Schema, as_frame
 from turnabout.schema.levels import Levels
 from turnabout.train.attain import attain
-from turnabout.train.cells import Cells, check_moving
+from turnabout.train.cells import CellSearch, check_moving
 from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import split
 from turnabout.train.seen import Seen
@@ -42,7 +42,7 @@ class GrantingTrees(Estimator):
     with their labels, and the rows they would reach, labelled accepted, at weight lam. So two steps alternate, plain
     trees first:
 
-        delta* = the best change under the trees at hand, searched between their cuts (`Cells`)                (2)
+        delta* = the best change under the trees at hand, searched between their cuts (`CellSearch`)              (2)
         g      = the base fitted to (x, y) at weight 1 and (x + delta*, accepted) at weight lam                (3)
 
     and the round with the lowest (1) on held-out people is kept, the plain trees being round 0. lam = 0 is the base
@@ -65,7 +65,7 @@ class GrantingTrees(Estimator):
         100 trees of 8 leaves, behind encoders for the levels.
     lam : weight of recourse beside accuracy.
     rounds : how often (2) and (3) are repeated.
-    points : as of `Cells`, where the cells are too many.
+    points : as of `CellSearch`, where the cells are too many.
     refused_only : ask for recourse only where the trees at hand refuse.
     validation : share of the rows set aside to choose the round.
     threshold : the least P(yes) that is a yes.
@@ -195,7 +195,7 @@ class GrantingTrees(Estimator):
         return self._wrapped(self.estimator_, threshold)
 
     def attain(self, people: Any) -> pd.DataFrame:
-        """The rows of highest score that `Cells` finds within reach, as they would be printed.
+        """The rows of highest score that `CellSearch` finds within reach, as they would be printed.
 
         The highest there are, unless more than 4096 cells of the trees are within reach, Delta is a Polytope, or the
         base is one that turnabout cannot look into: then the best of a grid. Of equally good rows the nearest; the own
@@ -210,7 +210,7 @@ class GrantingTrees(Estimator):
     def _attain(self, trees: Model, people: pd.DataFrame) -> pd.DataFrame:
         if not len(people):
             return self.schema.table(people)
-        return attain(trees, self.region_of(), people, Cells(self.points))  # type: ignore[arg-type]
+        return attain(trees, self.region_of(), people, CellSearch(self.points))  # type: ignore[arg-type]
 
 
 def default_trees(schema: Schema, seed: int = 0, slopes: Mapping[str, int] | None = None) -> Any:

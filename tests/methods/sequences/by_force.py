@@ -15,7 +15,7 @@ from turnabout.actions import (
     Absolute,
     Action,
     ActionSet,
-    Constant,
+    ConstantPrice,
     Follow,
     Parameter,
     Scale,
@@ -117,7 +117,9 @@ def random_actions(rng: np.random.Generator) -> list[Action]:
 
     kinds = [
         Action("move_a", Shift("a"), Absolute("a", per=number(0.5, 3))),
-        Action("raise_a", Shift("a"), Constant(number(0, 1)) + Absolute("a", per=number(2, 6)), [new("a") > old("a")]),
+        Action(
+            "raise_a", Shift("a"), ConstantPrice(number(0, 1)) + Absolute("a", per=number(2, 6)), [new("a") > old("a")]
+        ),
         Action("move_b", Shift("b"), Squared("b", per=number(1, 3)), [old("a") >= number(0, 6)]),
         Action("set_b", Set("b", "value"), Absolute("b", per=number(0.5, 3)), parameters=[Parameter("value", 2, 6)]),
         Action("both", [Shift("a", "n"), Shift("b", "n", times=-0.37)], Absolute("a") + Absolute("b", per=2.0)),

@@ -8,7 +8,7 @@ import pytest
 from tests.methods.sequences.by_force import cheapest, random_problem
 from tests.methods.sequences.toys import answered, check_plans, costs, plain, shifts, straight, words_of
 
-from turnabout.actions import Absolute, Action, ActionSet, Constant, Set, Shift, old
+from turnabout.actions import Absolute, Action, ActionSet, ConstantPrice, Set, Shift, old
 from turnabout.core import Problem, Status
 from turnabout.rules import AtMost, Ball, Implies, Linear, Ordered, Rises
 from turnabout.schema import Category, Number, Ordinal, Schema
@@ -45,7 +45,9 @@ def test_what_a_rule_asks_for_comes_first():
 def test_a_level_that_a_rule_asks_for_comes_first():
     schema = Schema((Number("a", 0, 10, step=1), Category("job", ("none", "some"))))
     model = weighing("linear", schema, {"a": 1.0}, -0.75)
-    actions = ActionSet([Action("earn", Shift("a"), Absolute("a")), Action("work", Set("job", "some"), Constant(2.0))])
+    actions = ActionSet(
+        [Action("earn", Shift("a"), Absolute("a")), Action("work", Set("job", "some"), ConstantPrice(2.0))]
+    )
     rule = Linear({"a": 1.0, "job=some": -6.0}, "<=", 4.0)
     answer = answered(Problem(schema, model, actions=actions, rules=[rule]), pd.DataFrame({"a": [3], "job": ["none"]}))
     assert words_of(answer) == {(0, 0): ("work", "earn")}
@@ -88,8 +90,8 @@ def test_missing_cells_close_what_needs_them(hole, certify):
     actions = ActionSet(
         [
             Action("a", Shift("a"), Absolute("a")),
-            Action("b", Shift("b", 1), Constant(3.0), [old("a") >= 1], repeatable=True),
-            Action("c", Set("c", "y"), Constant(20.0), [old("b") != "high"]),
+            Action("b", Shift("b", 1), ConstantPrice(3.0), [old("a") >= 1], repeatable=True),
+            Action("c", Set("c", "y"), ConstantPrice(20.0), [old("b") != "high"]),
         ]
     )
     people = pd.DataFrame({"a": [1, hole, hole, 1], "b": ["low", hole, "low", hole], "c": ["x", "x", "x", hole]})

@@ -9,11 +9,11 @@ import torch
 from tests.methods.sequences.by_force import cheapest, random_problem
 from tests.methods.sequences.toys import answered, check_plans, costs, crowd, refused, shifts, straight, tiny_net
 
-from turnabout.actions import Absolute, Action, ActionSet, Constant, Follow, Set, Shift, old
+from turnabout.actions import Absolute, Action, ActionSet, ConstantPrice, Follow, Set, Shift, old
 from turnabout.core import Problem, Status
-from turnabout.core.plan import Ground
+from turnabout.core.plan import PlanColumns
 from turnabout.methods.sequences.certificate import certify
-from turnabout.methods.sequences.words import Words, as_tensor
+from turnabout.methods.sequences.words import SequenceSet, as_tensor
 from turnabout.rules import AtMost, Implies, Linear, Ordered, Rises
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
@@ -52,8 +52,8 @@ def test_few_boxes_where_values_are_whole(seed):
     people = refused(problem, crowd(schema, 20, seed)).iloc[:2]
     x, tables = schema.encode(people), problem.actions.tables
     lo, hi = (tables.units(end) for end in problem.bounds(x))
-    words = as_tensor(Words(problem.actions).up_to(3), 3)
-    step = Ground.of(schema, problem.actions, x.device).step
+    words = as_tensor(SequenceSet(problem.actions).up_to(3), 3)
+    step = PlanColumns.of(schema, problem.actions, x.device).step
     everywhere = np.stack(np.meshgrid(*[np.arange(13.0)] * 3, indexing="ij"), -1).reshape(-1, 3)
     good = everywhere[problem.judge(pd.DataFrame(everywhere, columns=list("abc"))) >= 0]
     best = np.abs(people.to_numpy()[:, None] - good).sum(-1).min(1)
@@ -76,8 +76,8 @@ def test_proofs_where_no_action_has_a_parameter():
     schema = town()
     model = weighing("linear", schema, {"a": 1.0, "job=much": 0.5}, -0.8)
     people = pd.DataFrame({"a": [5, 1, 7], "job": ["none", "none", "some"]})
-    study = Action("study", Set("job", "much"), Constant(2.0))
-    more = Action("more", Shift("a", 5), Constant(1.0), [old("a") <= 5])
+    study = Action("study", Set("job", "much"), ConstantPrice(2.0))
+    more = Action("more", Shift("a", 5), ConstantPrice(1.0), [old("a") <= 5])
     level = [Status.FOUND, Status.IMPOSSIBLE, Status.FOUND]
     for actions, status, expected in (
         ([study], level, [2, np.inf, 2]),
@@ -93,7 +93,7 @@ def test_proofs_where_no_action_has_a_parameter():
 def test_proofs_where_only_a_category_may_move():
     schema = Schema((Number("a", 0, 10, moves="fixed"), Category("job", ("none", "some", "much"))))
     model = weighing("linear", schema, {"a": 1.0, "job=much": 0.5}, -0.8)
-    study = Action("study", Set("job", "much"), Constant(2.0))
+    study = Action("study", Set("job", "much"), ConstantPrice(2.0))
     people = pd.DataFrame({"a": [5.5, 1.0], "job": ["none", "none"]})
     answer = answered(Problem(schema, model, actions=ActionSet([study])), people, certify=True)
     assert answer.status.tolist() == [Status.FOUND, Status.IMPOSSIBLE]

@@ -13,7 +13,7 @@ from tests.methods.sequences.toys import plain
 
 from published import load
 from turnabout.actions import Action, ActionSet, Set, Shift, new, old
-from turnabout.methods.sequences.words import Words, as_tensor
+from turnabout.methods.sequences.words import SequenceSet, as_tensor
 from turnabout.schema import Category, Number, Schema
 
 
@@ -67,7 +67,7 @@ def alike(letters, word):
 
 @given(alphabets())
 def test_every_class_of_words_has_exactly_one_normal_form(letters):
-    kept, words = Words(letters).up_to(4), Words(letters)
+    kept, words = SequenceSet(letters).up_to(4), SequenceSet(letters)
     assert len(set(kept)) == len(kept)
     everything = set(legal(letters, 4))
     for word in everything:
@@ -80,47 +80,47 @@ def test_every_class_of_words_has_exactly_one_normal_form(letters):
 
 @given(alphabets())
 def test_prefixes_of_normal_forms_are_normal(letters):
-    kept = set(Words(letters).up_to(4))
+    kept = set(SequenceSet(letters).up_to(4))
     assert all(word[:-1] in kept for word in kept if len(word) > 1)
 
 
 @given(alphabets(), st.lists(st.integers(0, 3), max_size=5))
 def test_the_order_of_a_normal_form_says_where_its_letters_stood(letters, drawn):
     word = tuple(a for a in drawn if a < letters.count)
-    normal, order = Words(letters).normal(word)
+    normal, order = SequenceSet(letters).normal(word)
     assert sorted(order) == list(range(len(word)))
     assert tuple(word[k] for k in order) == normal
-    assert Words(letters).normal(normal) == (normal, list(range(len(word))))
+    assert SequenceSet(letters).normal(normal) == (normal, list(range(len(word))))
     same = [[k for k in order if word[k] == a] for a in set(word)]
     assert all(places == sorted(places) for places in same)  # letters that are alike keep their order
 
 
 @given(alphabets())
 def test_without_merging_every_order_is_a_word(letters):
-    assert set(Words(letters, merge=False).up_to(3)) == set(legal(letters, 3))
+    assert set(SequenceSet(letters, merge=False).up_to(3)) == set(legal(letters, 3))
 
 
 def test_counts_by_hand():
     free = Letters(5, frozenset())
-    assert len(Words(free).up_to(4)) == 30  # 5 + 10 + 10 + 5 subsets
-    assert len(Words(free).up_to(9)) == 31
-    assert len(Words(free, merge=False).up_to(4)) == 5 + 20 + 60 + 120
+    assert len(SequenceSet(free).up_to(4)) == 30  # 5 + 10 + 10 + 5 subsets
+    assert len(SequenceSet(free).up_to(9)) == 31
+    assert len(SequenceSet(free, merge=False).up_to(4)) == 5 + 20 + 60 + 120
     clashing = Letters(3, frozenset(frozenset(pair) for pair in itertools.combinations(range(3), 2)))
-    assert len(Words(clashing).up_to(3)) == 3 + 6 + 6  # nothing commutes
-    assert Words(Letters(2, frozenset(), frozenset({0}))).up_to(3) == [
+    assert len(SequenceSet(clashing).up_to(3)) == 3 + 6 + 6  # nothing commutes
+    assert SequenceSet(Letters(2, frozenset(), frozenset({0}))).up_to(3) == [
         *((0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 1))
     ]
-    assert Words(free).up_to(0) == []
+    assert SequenceSet(free).up_to(0) == []
 
 
 @pytest.mark.parametrize(("name", "orders"), [("german", 1099), ("adult", 516), ("fanniemae", 205)])
 def test_counts_of_the_published_studies(data_home, name, orders):
     domain = load(name)
     bound = domain.actions.bind(domain.schema)
-    assert len(Words(bound, merge=False).up_to(4)) == orders == domain.published["sequences"]
+    assert len(SequenceSet(bound, merge=False).up_to(4)) == orders == domain.published["sequences"]
     # subsets, each as often as its conflicts can be ordered. German: a path Wait - Amount - Adjust - Period, so
     # 7 + 24 + 52 + 75; Adult: two pairs, 6 + 17 + 28 + 28; Fannie Mae: none at all
-    assert len(Words(bound).up_to(4)) == {"german": 158, "adult": 79, "fanniemae": 30}[name]
+    assert len(SequenceSet(bound).up_to(4)) == {"german": 158, "adult": 79, "fanniemae": 30}[name]
 
 
 def test_what_commutes():
@@ -134,7 +134,7 @@ def test_what_commutes():
             Action("also_a", Shift("a"), 2),
         )
     )
-    words = Words(actions.bind(schema))
+    words = SequenceSet(actions.bind(schema))
     assert words._commute[0] == [False, True, False, True, False]
     assert words._commute[3] == [True, True, True, False, True]
     assert (2, 0) in words.up_to(2) and (0, 2) in words.up_to(2) and (1, 0) not in words.up_to(2)
@@ -150,4 +150,4 @@ def test_a_price_alone_does_not_conflict():
     schema = Schema((Number("a", 1, 9), Number("b", 1, 9)))
     slow = Action("slow", Shift("b"), 1, duration=1 + 0.1 * (new("a") - 1))
     bound = ActionSet((Action("A", Shift("a"), "(a / old a)^2"), slow)).bind(schema)
-    assert not bound.commute(0, 1) and Words(bound).up_to(2) == [(0,), (1,), (0, 1), (1, 0)]
+    assert not bound.commute(0, 1) and SequenceSet(bound).up_to(2) == [(0,), (1,), (0, 1), (1, 0)]

@@ -13,7 +13,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from turnabout.core.plan import replay
-from turnabout.datasets.files import Source, obtain
+from turnabout.datasets.files import SourceFile, obtain
 from turnabout.studies import domains
 from turnabout.studies.domains import drawing, drawing_recogniser
 from turnabout.studies.domains.drawing import next_line, schema, used_lines
@@ -49,7 +49,7 @@ def r(*points: float) -> Tensor:
     return torch.tensor([points], dtype=torch.float64)
 
 
-def content(source: Source, home: Path) -> bytes:
+def content(source: SourceFile, home: Path) -> bytes:
     if not any((home / source.folder / name).is_file() for name in (source.file, source.file + ".gz")):
         pytest.skip(f"{source.folder}/{source.file} is not under TURNABOUT_DATA")
     return obtain(source).content

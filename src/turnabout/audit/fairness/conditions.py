@@ -18,7 +18,7 @@ MOST_LEVELS = 200  # of one column; more are names or free text
 
 
 @dataclass(frozen=True)
-class Condition(Document):
+class SubgroupCondition(Document):
     """One condition on one column: is a level, at most or above a number, or missing."""
 
     column: Hashable
@@ -50,18 +50,18 @@ class Condition(Document):
         return {"column": str(self.column), "kind": self.kind, "value": plain}
 
 
-def conditions(table: pd.DataFrame, bins: int) -> list[Condition]:
+def conditions(table: pd.DataFrame, bins: int) -> list[SubgroupCondition]:
     """All conditions on a table: each level, and both sides of bins - 1 quantiles of each number.
 
     Columns of True and False, of text and of categories have levels; columns of numbers are cut.
     """
-    out: list[Condition] = []
+    out: list[SubgroupCondition] = []
     for name in table:
         column = table[name]
         present = column.dropna()
         if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
             for cut in _cuts(present, bins):
-                out += [Condition(name, "at most", cut), Condition(name, "above", cut)]
+                out += [SubgroupCondition(name, "at most", cut), SubgroupCondition(name, "above", cut)]
         else:
             levels = _levels(present)
             if len(levels) > MOST_LEVELS:
@@ -69,9 +69,9 @@ def conditions(table: pd.DataFrame, bins: int) -> list[Condition]:
                     f"column '{name}' has {len(levels)} different levels, more than {MOST_LEVELS}.",
                     hint="leave it out, or join its levels into a few.",
                 )
-            out += [Condition(name, "is", level) for level in levels] if len(levels) > 1 else []
+            out += [SubgroupCondition(name, "is", level) for level in levels] if len(levels) > 1 else []
         if 0 < len(present) < len(column):
-            out.append(Condition(name, "missing"))
+            out.append(SubgroupCondition(name, "missing"))
     return out
 
 

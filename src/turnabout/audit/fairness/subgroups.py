@@ -11,7 +11,7 @@ import pandas as pd
 
 from turnabout.audit.disparity import Difference
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.fairness.conditions import Condition, columns_of, conditions
+from turnabout.audit.fairness.conditions import SubgroupCondition, columns_of, conditions
 from turnabout.audit.fairness.contrasts import MeanDifference, difference_of
 from turnabout.audit.fairness.outcomes import SHARES, SLIPS, Measure, Noise, outcomes
 from turnabout.audit.rates import Rate
@@ -42,7 +42,7 @@ class Subgroup(Document):
     least, depth : fewest people and most conditions of a subgroup.
     """
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[SubgroupCondition, ...]
     what: str
     value: Rate | Estimate
     difference: Difference | MeanDifference | None
@@ -235,7 +235,7 @@ def _is_too_many(conditions: int, depth: int) -> bool:
 
 def _measured(
     values: np.ndarray,
-    atoms: list[Condition],
+    atoms: list[SubgroupCondition],
     masks: np.ndarray,
     what: str,
     is_share: bool,

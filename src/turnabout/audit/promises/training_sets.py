@@ -97,7 +97,7 @@ class LeaveOut(Retrain):
 
 @dataclass(frozen=True, eq=False)
 @checked(AuditError, models=Whole(1, hint="use 30."))
-class Shift(Retrain):
+class DatasetShift(Retrain):
     """Training people as they might be elsewhere or later: drawn by weights, and changed.
 
     weights : how often each training person is drawn, relative to others: (n,) numbers, or a function of the table such
@@ -112,7 +112,7 @@ class Shift(Retrain):
 
     def __repr__(self) -> str:
         told = self.weights if self.weights is None or callable(self.weights) else f"of {len(self.weights)} people"
-        return f"Shift(weights={told}, change={self.change}, models={self.models})"
+        return f"DatasetShift(weights={told}, change={self.change}, models={self.models})"
 
     def count(self, n: int) -> int:
         return self.models
@@ -135,7 +135,7 @@ class Shift(Retrain):
         good = weights.shape == (len(people),) and np.isfinite(weights).all() and (weights >= 0).all()
         if not good or not weights.sum() > 0:
             raise AuditError(
-                "the weights of a Shift are not one number from 0 up for each training person, some above 0.",
+                "the weights of a DatasetShift are not one number from 0 up for each training person, some above 0.",
                 hint=f"give {len(people)} numbers, or a function of the table that returns them.",
             )
         return weights / weights.sum()
@@ -144,7 +144,7 @@ class Shift(Retrain):
         assert self.change is not None
         changed = self.change(table.copy(), rng)
         if not isinstance(changed, pd.DataFrame) or len(changed) != len(table):
-            raise AuditError("change= of a Shift did not return a table of as many people.", hint="return one.")
+            raise AuditError("change= of a DatasetShift did not return a table of as many people.", hint="return one.")
         return changed
 
 
@@ -182,7 +182,7 @@ class Newer(Retrain):
 @dataclass(frozen=True)
 @checked(AuditError, share=Share(hint="use a number from 0 to 1."))
 class Dropped:
-    """Weights for `Shift`: of the people with this level in this column, so large a share is gone."""
+    """Weights for `DatasetShift`: of the people with this level in this column, so large a share is gone."""
 
     column: str
     level: Hashable
@@ -199,7 +199,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Jittered:
-    """A change for `Shift`: Gaussian noise with these deviations, by column and in its units."""
+    """A change for `DatasetShift`: Gaussian noise with these deviations, by column and in its units."""
 
     sd: Mapping[str, float]
 

@@ -16,7 +16,7 @@ SMALL = 1e-11  # added to the deviation of a bin, as in the reference
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class NormalFeature:
     """A number, placed by its deviation from the mean and drawn from a normal; one that never varies stays."""
 
     columns: slice
@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class BinnedFeature:
     """A feature whose encoded values (l, width) are bins, with their shares (l,)."""
 
     columns: slice
@@ -95,18 +95,18 @@ class Bins:
         return bins.to(torch.float64), block
 
 
-Part = Line | Levels | Bins
+Part = NormalFeature | BinnedFeature | Bins
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class LimeDraws:
     """Random people, the same for everyone: places (m, s), the bin of each feature or its deviation; values (s, d)."""
 
     places: Tensor
     values: Tensor
 
     @classmethod
-    def of(cls, parts: Sequence[Part], count: int, rng: np.random.Generator) -> Draws:
+    def of(cls, parts: Sequence[Part], count: int, rng: np.random.Generator) -> LimeDraws:
         drawn = [part.draw(count, rng) for part in parts]
         return cls(torch.stack([place for place, _ in drawn]), torch.cat([block for _, block in drawn], 1))
 
@@ -124,15 +124,15 @@ def parts_of(schema: Schema | None, background: Tensor, discretize: bool) -> lis
     return parts
 
 
-def _levels(background: Tensor, columns: slice) -> Levels:
+def _levels(background: Tensor, columns: slice) -> BinnedFeature:
     levels, count = background[:, columns].unique(dim=0, return_counts=True)
-    return Levels(columns, levels, _shares(count))
+    return BinnedFeature(columns, levels, _shares(count))
 
 
 def _number(background: Tensor, columns: slice, missing: bool, discretize: bool) -> Part:
     block = background[:, columns]
     if not discretize and not missing:
-        return Line(columns, float(block.mean()), float(block.std(unbiased=False)))
+        return NormalFeature(columns, float(block.mean()), float(block.std(unbiased=False)))
     absent = block[:, -1] > 0.5 if missing else torch.zeros(len(block), dtype=torch.bool)
     values = block[~absent, 0]
     if not len(values):

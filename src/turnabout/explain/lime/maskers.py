@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnabout.core import Words
+from turnabout.core import ConceptSpans
 from turnabout.errors import ExplainError
 from turnabout.parameters import Positive, checked
 from turnabout.typing import is_number
@@ -27,7 +27,7 @@ class TextMasker:
     token : what is written in place of a removed word.
     """
 
-    layout: Words
+    layout: ConceptSpans
     words: tuple[str, ...]
     token: str = ""
 
@@ -42,7 +42,7 @@ class TextMasker:
             spans.append((match.start(), match.end(), places.setdefault(match.group(), len(places))))
         if not spans:
             raise ExplainError(f"the text {text[:40]!r} has no words.", hint="pass a text with letters or digits.")
-        return cls(Words(text, tuple(spans)), tuple(places), token)
+        return cls(ConceptSpans(text, tuple(spans)), tuple(places), token)
 
     def __call__(self, masks: np.ndarray) -> list[str]:
         """Masks (n, m) -> n texts."""
@@ -66,7 +66,7 @@ class MeanColor:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantColor:
     """A removed segment takes one color: a number, or one for each channel."""
 
     color: float | tuple[float, ...] = 0.0

@@ -19,7 +19,7 @@ TINY = 0.25  # of a superpixel's mean area: smaller pieces of SLIC are merged in
 
 @dataclass(frozen=True)
 @checked(ExplainError, rows=Whole(1), columns=Whole(1))
-class Grid:
+class Rectangles:
     """Rectangles of near equal size.
 
     Parameters
@@ -68,7 +68,7 @@ class Slic:
         h, w, c = colors.shape
         step = np.sqrt(h * w / self.count)
         rows, columns = (int(np.clip(round(side / step), 1, side)) for side in (h, w))
-        cells = Grid(rows, columns)(image)
+        cells = Rectangles(rows, columns)(image)
         places = np.stack(np.meshgrid(np.arange(h), np.arange(w), indexing="ij"), 2) / step
         points = np.concatenate([colors, places * (self.compactness / 100)], 2)  # (h, w, c + 2)
         near, centers = _cells_around(rows, columns), segment_means(points, cells)

@@ -11,10 +11,10 @@ import torch
 
 from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, Question
+from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import Fit, join
 from turnabout.explain.lime.common import batched_fit, lone_notes, warn_of_selection
-from turnabout.explain.lime.draws import Draws, Line, Part, parts_of
+from turnabout.explain.lime.draws import LimeDraws, NormalFeature, Part, parts_of
 from turnabout.parameters import Choice, Finite, Flag, Maybe, Positive, Whole, checked
 from turnabout.typing import Tensor
 
@@ -93,7 +93,7 @@ class LimeTable(Explainer):
         """Contributions of bins, or slopes."""
         return "contribution" if self.discretize else "slope"
 
-    def unit(self, question: Question) -> str | None:
+    def unit(self, question: ExplanationTask) -> str | None:
         return None if self.discretize else "per deviation of the background"
 
     @classmethod
@@ -103,14 +103,14 @@ class LimeTable(Explainer):
         """The reference's defaults: the same draws for everyone, and ten features."""
         return cls(discretize=discretize, around="mean", samples=samples, ridge=ridge, select=select)
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         if question.background is None:
             raise ExplainError("LimeTable draws from a background.", hint="pass background=training people.")
         names = question.features
         notes = warn_of_selection(self.select, len(names))
         width = 0.75 * math.sqrt(len(names)) if self.width is None else self.width
         parts = parts_of(question.schema, question.background, self.discretize)
-        draws = Draws.of(parts, self.samples - 1, np.random.default_rng(question.seed))
+        draws = LimeDraws.of(parts, self.samples - 1, np.random.default_rng(question.seed))
         shared = question.score.values(draws.values) if self.around == "mean" else None
         held = self.samples * (len(names) if shared is not None else question.x.shape[1])
         fits, lone = [], []
@@ -125,11 +125,17 @@ class LimeTable(Explainer):
         return Explained(fit, names, None, (*notes, SLOPES))
 
     def _fit(
-        self, question: Question, parts: list[Part], draws: Draws, shared: Tensor | None, x: Tensor, width: float
+        self,
+        question: ExplanationTask,
+        parts: list[Part],
+        draws: LimeDraws,
+        shared: Tensor | None,
+        x: Tensor,
+        width: float,
     ) -> tuple[Fit, Tensor]:
         """The fit for some people (k, d), and which of their bins no draw has, (k, m)."""
         own = torch.stack([part.place(x) for part in parts], 1)  # (k, m) bins, or deviations
-        is_bin = torch.tensor([not isinstance(part, Line) for part in parts])
+        is_bin = torch.tensor([not isinstance(part, NormalFeature) for part in parts])
         same = draws.places == own.unsqueeze(2)  # (k, m, s - 1)
         center = 0.0 if shared is not None else own.unsqueeze(2)
         z = torch.empty(len(x), len(parts), self.samples, dtype=torch.float64)
@@ -157,12 +163,12 @@ class LimeTable(Explainer):
         return replace(fit, error=fit.error.masked_fill(lone, torch.nan)), lone
 
 
-def _around(parts: list[Part], draws: Draws, same: Tensor, x: Tensor) -> Tensor:
+def _around(parts: list[Part], draws: LimeDraws, same: Tensor, x: Tensor) -> Tensor:
     """Points (k, s - 1, d) drawn around each of k people."""
     points = draws.values.expand(len(x), -1, -1).clone()
     for j, part in enumerate(parts):
         here = x[:, None, part.columns]
-        if isinstance(part, Line):
+        if isinstance(part, NormalFeature):
             points[..., part.columns] = here + draws.places[j, :, None] * part.spread
         else:
             points[..., part.columns] = torch.where(same[:, j, :, None], here, draws.values[:, part.columns])

@@ -10,7 +10,7 @@ import torch
 
 from turnabout.core.attribution import Kind, Space
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, Question
+from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import CHUNK, Fit, Operation
 from turnabout.explain.shapley.games import MOST, coalitions, shapley, shapley_of_pairs
 from turnabout.explain.shapley.remove import Background, Removal, Remove
@@ -66,7 +66,7 @@ class ExactShapley(Explainer):
     space: ClassVar[Space] = "concept"
     kind: ClassVar[Kind] = "contribution"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         operation = self.removal.operation(question)
         exact = not self.removal.drawn  # for the stand-in rows used
         note = self.removal.note(question)
@@ -93,7 +93,7 @@ class ExactShapley(Explainer):
         return Explained(fit, question.features, base, notes, drawn=not exact)
 
 
-def _enumerate(operation: Operation, question: Question, x: Tensor, m: int) -> tuple[Tensor, Tensor]:
+def _enumerate(operation: Operation, question: ExplanationTask, x: Tensor, m: int) -> tuple[Tensor, Tensor]:
     """Shapley values (n, m) and f_x(empty) (n,) of some people, over all coalitions."""
     starts = range(0, 2**m, MASKS)
     parts = [operation.values(question.score, x, coalitions(m, start, start + MASKS)) for start in starts]
@@ -101,7 +101,7 @@ def _enumerate(operation: Operation, question: Question, x: Tensor, m: int) -> t
     return shapley(games), games[:, 0]  # (1)
 
 
-def _from_pairs(operation: Operation, question: Question, x: Tensor, m: int) -> tuple[Tensor, Tensor]:
+def _from_pairs(operation: Operation, question: ExplanationTask, x: Tensor, m: int) -> tuple[Tensor, Tensor]:
     """Shapley values (n, m) and f_x(empty) (n,) of scores in which no three features interact."""
     one, none = torch.eye(m, dtype=torch.float64), torch.zeros(1, m, dtype=torch.float64)
     probes = torch.as_tensor(np.random.default_rng(0).integers(0, 2, (PROBES, m)), dtype=torch.float64)

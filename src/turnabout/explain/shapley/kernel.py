@@ -9,7 +9,7 @@ import torch
 
 from turnabout.core.attribution import Kind, Space
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, Question
+from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import Design, Fit, LocalApproximation, SquaredError, inverse_gram
 from turnabout.explain.shapley.coalitions import ShapleySizes, Strata
 from turnabout.explain.shapley.games import constrained, kernel_matrix, kernel_weights
@@ -163,7 +163,7 @@ class KernelShap(Explainer):
     space: ClassVar[Space] = "concept"
     kind: ClassVar[Kind] = "contribution"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         engine = LocalApproximation(
             ShapleySizes(self.samples, self.paired),
             self.removal.operation(question),

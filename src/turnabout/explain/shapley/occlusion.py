@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from turnabout.core.attribution import Kind, Space
-from turnabout.explain.base import Explained, Explainer, Question
+from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import Alike, Design, Fit, LocalApproximation, SquaredError, inverse_gram
 from turnabout.explain.shapley.coalitions import OneOut
 from turnabout.explain.shapley.remove import Background, Removal
@@ -50,7 +50,7 @@ class Occlusion(Explainer):
     space: ClassVar[Space] = "concept"
     kind: ClassVar[Kind] = "contribution"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         operation = self.removal.operation(question)
         engine = LocalApproximation(OneOut(), operation, Alike(), SquaredError(), Anchored())
         fit = engine.fit(question.score, question.x, question.seed)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Question
+from turnabout.explain.base import ExplanationTask
 from turnabout.explain.engine import Operation
 from turnabout.explain.score import Score
 from turnabout.explain.shapley.values import HELD, Mixture, coalition_values
@@ -33,11 +33,11 @@ class Removal(Protocol):
 
     drawn: ClassVar[bool]
 
-    def operation(self, question: Question) -> Operation:
+    def operation(self, question: ExplanationTask) -> Operation:
         """How masks meet the people of a question."""
         ...
 
-    def note(self, question: Question) -> str:
+    def note(self, question: ExplanationTask) -> str:
         """One sentence for the reader of the attribution."""
         ...
 
@@ -57,10 +57,10 @@ class Background:
     rows: int | None = 100
     drawn: ClassVar[bool] = False
 
-    def operation(self, question: Question) -> Remove:
+    def operation(self, question: ExplanationTask) -> Remove:
         return Remove.of(question, self.taken(question))
 
-    def taken(self, question: Question) -> Tensor:
+    def taken(self, question: ExplanationTask) -> Tensor:
         """The rows that are used, (b, d)."""
         rows = background_of(question)
         if self.rows is None:
@@ -69,10 +69,10 @@ class Background:
             return rows
         return rows[torch.linspace(0, len(rows) - 1, self.rows, dtype=torch.float64).round().long()]
 
-    def note(self, question: Question) -> str:
+    def note(self, question: ExplanationTask) -> str:
         return f"removed features take the values of {self.count(question)} in turn."
 
-    def count(self, question: Question) -> str:
+    def count(self, question: ExplanationTask) -> str:
         """How many rows are used, in words."""
         used, there = len(self.taken(question)), len(background_of(question))
         return f"{used} of {there} background rows" + (" (values are against these only)" if used < there else "")
@@ -87,16 +87,16 @@ class Typical:
 
     drawn: ClassVar[bool] = False
 
-    def operation(self, question: Question) -> Remove:
+    def operation(self, question: ExplanationTask) -> Remove:
         rows, feature_of = background_of(question), question.feature_of
         parts = [_typical(rows[:, feature_of == f], self._scalar(question, f)) for f in range(len(question.features))]
         return Remove.of(question, torch.cat(parts).unsqueeze(0))
 
     @staticmethod
-    def _scalar(question: Question, f: int) -> bool:
+    def _scalar(question: ExplanationTask, f: int) -> bool:
         return question.schema is None or not isinstance(question.schema.features[f], Category)
 
-    def note(self, question: Question) -> str:
+    def note(self, question: ExplanationTask) -> str:
         return "removed features take the most typical value of the background: its median or most frequent level."
 
 
@@ -126,12 +126,12 @@ class Marginals:
     draws: int = 100
     drawn: ClassVar[bool] = True
 
-    def operation(self, question: Question) -> Remove:
+    def operation(self, question: ExplanationTask) -> Remove:
         rows, m = background_of(question), len(question.features)
         pick = torch.as_tensor(np.random.default_rng(question.seed).integers(len(rows), size=(self.draws, m)))
         return Remove.of(question, rows.gather(0, pick[:, question.feature_of]))
 
-    def note(self, question: Question) -> str:
+    def note(self, question: ExplanationTask) -> str:
         return (
             f"removed features take {self.draws} draws from their marginals (seed {question.seed}); the error of these "
             "draws is not told: compare seeds."
@@ -156,15 +156,15 @@ class Conditional:
     width: float = 0.1
     drawn: ClassVar[bool] = False
 
-    def operation(self, question: Question) -> Remove:
+    def operation(self, question: ExplanationTask) -> Remove:
         return Remove.of(question, Background(self.rows).taken(question), self.width)
 
-    def note(self, question: Question) -> str:
+    def note(self, question: ExplanationTask) -> str:
         count = Background(self.rows).count(question)
         return f"removed features take the values of {count}, the more so the nearer in the features kept."
 
 
-def background_of(question: Question) -> Tensor:
+def background_of(question: ExplanationTask) -> Tensor:
     """The background, which removing features needs."""
     if question.background is None:
         raise ExplainError(
@@ -190,7 +190,7 @@ class Remove:
     near: float | None = None
 
     @classmethod
-    def of(cls, question: Question, rows: Tensor, near: float | None = None) -> Remove:
+    def of(cls, question: ExplanationTask, rows: Tensor, near: float | None = None) -> Remove:
         return cls(rows, question.feature_of, len(question.features), near)
 
     def width(self, d: int) -> int:

@@ -12,7 +12,7 @@ import torch
 
 from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, Question
+from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import CHUNK, Affine, Alike, Fit, GradientMatching, LocalApproximation, Operation
 from turnabout.explain.score import Score
 from turnabout.explain.slopes.noise import Add
@@ -60,7 +60,7 @@ class Gradient(Explainer):
     differences: bool = False
     kind: ClassVar[Kind] = "slope"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         operation: Operation = Differences() if self.differences else Add()
         engine = LocalApproximation(Nothing(), operation, Alike(), GradientMatching(), Affine())
         fit = engine.fit(question.score, question.x, question.seed)
@@ -89,7 +89,7 @@ class GradientTimesInput(Explainer):
 
     kind: ClassVar[Kind] = "contribution"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         operation = Along(torch.zeros(question.x.shape[1], dtype=torch.float64))
         engine = LocalApproximation(Arrival(), operation, Alike(), GradientMatching(), Affine())
         fit = engine.fit(question.score, question.x, question.seed)  # (3)
@@ -122,7 +122,7 @@ class IntegratedGradients(Explainer):
     nodes: int = 64
     kind: ClassVar[Kind] = "contribution"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         score, x = question.score, question.x
         if score.constant_pieces:
             raise ExplainError(
@@ -139,7 +139,7 @@ class IntegratedGradients(Explainer):
         notes = (f"baseline: {name}.", f"completeness: the values add up to the score within {gap:.2g}.")
         return Explained(fit, question.features, base=base.clone(), notes=notes, drawn=False)
 
-    def _start(self, question: Question) -> tuple[Tensor, str]:
+    def _start(self, question: ExplanationTask) -> tuple[Tensor, str]:
         """The baseline (d,), and its name."""
         d = question.x.shape[1]
         if self.baseline is None:
@@ -183,7 +183,7 @@ class Differences:
         return (up - down) / (above - below)  # (2), by the steps as they were rounded
 
 
-def _by_feature(question: Question, fit: Fit) -> Fit:
+def _by_feature(question: ExplanationTask, fit: Fit) -> Fit:
     """Slopes of columns (n, d), added up to features."""
     total = fit.slope.new_zeros(len(fit.slope), len(question.features))
     return replace(fit, slope=total.index_add_(1, question.feature_of, fit.slope))

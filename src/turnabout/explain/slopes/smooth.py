@@ -9,7 +9,7 @@ import torch
 
 from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, Question
+from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import (
     Affine,
     Alike,
@@ -71,7 +71,7 @@ class SmoothGrad(Explainer):
     estimator: Estimator = "auto"
     kind: ClassVar[Kind] = "slope"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         score, x = question.score, question.x
         sigma = covariance_of(self.spread, x.shape[1])
         if self.estimator in ("auto", "closed"):
@@ -124,7 +124,7 @@ class CLime(Explainer):
     samples: int = 1000
     kind: ClassVar[Kind] = "slope"
 
-    def _explain(self, question: Question) -> Explained:
+    def _explain(self, question: ExplanationTask) -> Explained:
         sigma = covariance_of(self.spread, question.x.shape[1])
         fit, notes = _by_values(question, sigma, self.samples, known=False)
         return Explained(fit, question.columns, notes=notes)
@@ -188,7 +188,7 @@ class AddToScalars:
         return z
 
 
-def _by_values(question: Question, sigma: Tensor, samples: int, known: bool) -> tuple[Fit, tuple[str, ...]]:
+def _by_values(question: ExplanationTask, sigma: Tensor, samples: int, known: bool) -> tuple[Fit, tuple[str, ...]]:
     """A slope from values at noisy rows: (2) where Sigma is used as known, else (3); and what to say of it."""
     score, x = question.score, question.x
     levels = _levels(question)
@@ -217,7 +217,7 @@ def _family(sigma: Tensor, known: bool) -> Family:
     return KnownCovariance(sigma) if known else Affine(leave_out=True)
 
 
-def _levels(question: Question) -> tuple[Tensor, Tensor] | None:
+def _levels(question: ExplanationTask) -> tuple[Tensor, Tensor] | None:
     """Which columns are levels, and the feature of each (d,), for scores that jump between levels; else None."""
     score, schema = question.score, question.schema
     if not score.constant_pieces:

@@ -9,7 +9,7 @@ import torch
 from turnabout.actions.free import FreeScript
 from turnabout.actions.steps import Path, Script
 from turnabout.methods.incumbent import PerPerson
-from turnabout.methods.sequences.decision import Decision
+from turnabout.methods.sequences.decision import StateMargins
 from turnabout.methods.sequences.rules import Rules
 from turnabout.typing import Tensor
 
@@ -23,7 +23,7 @@ class Batch:
     With `theta`, limits keep such a share of room: r (1 + theta u) stays inside them for every u in [-1, 1].
     """
 
-    decision: Decision
+    decision: StateMargins
     owner: Tensor
     script: Script
     lo: Tensor

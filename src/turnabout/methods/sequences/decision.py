@@ -14,7 +14,7 @@ from turnabout.typing import Tensor
 UNKNOWN = -1e6  # margin of rows about which the original is not asked
 
 
-class Decision:
+class StateMargins:
     """Margins of states, for a batch of people x (n, d).
 
     For a ReLU net the first layer is evaluated once for each person; a state then changes it only through the

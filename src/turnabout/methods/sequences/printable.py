@@ -11,7 +11,7 @@ import torch
 
 from turnabout.actions import BoundActions
 from turnabout.actions.steps import TINY
-from turnabout.core.plan import Ground, replay
+from turnabout.core.plan import PlanColumns, replay
 from turnabout.core.problem import Problem
 from turnabout.typing import Tensor
 
@@ -47,7 +47,7 @@ def printable(
     """
     actions = problem.actions
     assert actions is not None
-    ground = Ground.of(problem.schema, actions, x.device)
+    ground = PlanColumns.of(problem.schema, actions, x.device)
     line = torch.where(words >= 0, words, len(actions.names))
     used = actions.tables.used[line]
     step = _steps(ground, actions.tables.gain[line]) * used  # (m, T, P)
@@ -99,7 +99,7 @@ def tightened(problem: Problem) -> BoundActions:
     """The problem's actions with strict conditions drawn in by half a grid step, where a search may go up to them."""
     actions = problem.actions
     assert actions is not None
-    ground = Ground.of(problem.schema, actions, actions.tables.columns.device)
+    ground = PlanColumns.of(problem.schema, actions, actions.tables.columns.device)
     tables = actions.tables
     reads = torch.where((tables.of_new != 0).any(-1, keepdim=True), tables.of_new, tables.of_old)
     room = 0.5 * (reads.abs() * ground.step).sum(-1)  # (A+1, C)
@@ -108,7 +108,7 @@ def tightened(problem: Problem) -> BoundActions:
     return out
 
 
-def _steps(ground: Ground, gain: Tensor) -> Tensor:
+def _steps(ground: PlanColumns, gain: Tensor) -> Tensor:
     """Gains (m, T, P, e) -> (m, T, P): the change of a parameter by which its finest column moves one grid step."""
     size = torch.where(gain != 0, ground.step / gain.abs().clamp(min=TINY), torch.inf).amin(-1)
     return torch.where(torch.isfinite(size), size, torch.zeros_like(size))

@@ -12,7 +12,7 @@ import torch
 from turnabout.core.run import Run
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.solve import STARTS, Parts, Solver
-from turnabout.methods.sequences.words import Word, Words, as_tensor
+from turnabout.methods.sequences.words import SequenceSet, Word, as_tensor
 from turnabout.typing import Tensor
 
 Score = Literal["breadth", "objective", "gradient"]
@@ -62,7 +62,7 @@ class Ledger:
 
 
 @dataclass
-class Search:
+class SequenceSearch:
     """Grows words for n people, best score first, and solves them in batches.
 
     Words of one action are solved first whatever the score. A word is passed over when the constant costs of its
@@ -72,7 +72,7 @@ class Search:
     """
 
     solver: Solver
-    words: Words
+    words: SequenceSet
     max_steps: int
     beam: int
     expired: Callable[[], bool]

@@ -13,7 +13,7 @@ from turnabout.core.run import Run
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
-from turnabout.methods.sequences.decision import Decision
+from turnabout.methods.sequences.decision import StateMargins
 from turnabout.methods.sequences.rules import Rules
 from turnabout.methods.sequences.shrink import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
@@ -65,7 +65,7 @@ class Solver:
     lo, hi (n, e) : what each person's states may reach; target : margin to reach.
     """
 
-    decision: Decision
+    decision: StateMargins
     actions: BoundActions
     lo: Tensor
     hi: Tensor

@@ -14,7 +14,7 @@ Word = tuple[int, ...]
 
 
 @dataclass
-class Words:
+class SequenceSet:
     """Which words there are, and which of them say the same.
 
     Two actions commute when neither reads nor writes what the other writes, and no rule joins what they write. Words

@@ -15,7 +15,7 @@ _CUT_OFFS = ("TunedThresholdClassifierCV", "FixedThresholdClassifier")
 
 
 @dataclass(frozen=True)
-class Stages:
+class EstimatorParts:
     """An estimator taken apart: transforms in order, and the final estimator that answers."""
 
     transforms: tuple[Any, ...]
@@ -36,7 +36,7 @@ class Stages:
         return type(self.final).__name__ + (" in a Pipeline" if self.transforms else "")
 
 
-def unstack(estimator: Any) -> Stages:
+def unstack(estimator: Any) -> EstimatorParts:
     """Look through nested Pipelines and parameter searches inside them.
 
     Steps that resample (`fit_resample`, as in imbalanced-learn) act on training rows only and are left out.
@@ -49,7 +49,7 @@ def unstack(estimator: Any) -> Stages:
             transforms += _transforms(estimator)
             estimator = estimator.steps[-1][1]
         else:
-            return Stages(tuple(transforms), estimator)
+            return EstimatorParts(tuple(transforms), estimator)
 
 
 def _transforms(pipeline: Any) -> list[Any]:

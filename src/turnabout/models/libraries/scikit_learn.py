@@ -201,7 +201,7 @@ def _grow_hist(
     grower.roots.append(int(ids[0]))
 
 
-class Affine:
+class ScalerFormula:
     """(v - shift) / scale, or v * scale + shift, in the arithmetic of scikit-learn's scalers."""
 
     def __init__(self, scale: float, shift: float, multiply: bool):
@@ -211,7 +211,7 @@ class Affine:
         return v * self.scale + self.shift if self.multiply else (v - self.shift) / self.scale
 
 
-def scaler_formulas(transforms: tuple[Any, ...]) -> Iterator[Affine]:
+def scaler_formulas(transforms: tuple[Any, ...]) -> Iterator[ScalerFormula]:
     """The formula of every column of every scaler inside the preprocessing."""
     for part in transforms:
         for name in ("transformers_", "steps", "transformer_list"):
@@ -223,10 +223,10 @@ def scaler_formulas(transforms: tuple[Any, ...]) -> Iterator[Affine]:
             shift = getattr(part, name, None)
             if shift is not None:
                 for s, c in zip(scale, shift, strict=False):
-                    yield Affine(float(s), float(c), name == "min_")
+                    yield ScalerFormula(float(s), float(c), name == "min_")
                 break
         else:
-            yield from (Affine(float(s), 0.0, False) for s in scale)
+            yield from (ScalerFormula(float(s), 0.0, False) for s in scale)
 
 
 class ScikitLearn(Library):

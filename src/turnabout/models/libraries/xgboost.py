@@ -128,7 +128,7 @@ def _children_first(left: list[int], right: list[int]) -> Iterable[int]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class BoosterCategories:
     """What a booster keeps of the categories of one column: the values, or the joined text and where it was cut."""
 
     values: Names = ()
@@ -180,21 +180,21 @@ class Kept:
         return found[0] if len(found) == 1 and not open_ else None
 
 
-def kept_categories(booster: Any) -> dict[int, Kept]:
+def kept_categories(booster: Any) -> dict[int, BoosterCategories]:
     """What a booster keeps of the categories of each input; empty before XGBoost 3.1, or if it was trained on codes."""
     model = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]
     return read_kept(model.get("gbtree", model).get("model", {}).get("cats"))
 
 
-def read_kept(cats: Any) -> dict[int, Kept]:
+def read_kept(cats: Any) -> dict[int, BoosterCategories]:
     """The same from the "cats" of a saved model."""
-    out: dict[int, Kept] = {}
+    out: dict[int, BoosterCategories] = {}
     for i, encoding in enumerate(cats["enc"] if cats else []):
         values, offsets = encoding["values"], encoding.get("offsets")
         if values and offsets is None:
-            out[i] = Kept(values=tuple(values))
+            out[i] = BoosterCategories(values=tuple(values))
         elif values:
-            out[i] = Kept(text=bytes(v % 256 for v in values), offsets=tuple(offsets))
+            out[i] = BoosterCategories(text=bytes(v % 256 for v in values), offsets=tuple(offsets))
     return out
 
 
@@ -205,7 +205,7 @@ def _cuts(lengths: Iterable[int]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _kept_type(name: str, kept: Kept, schema: Schema, own: pd.Series | None) -> pd.CategoricalDtype:
+def _kept_type(name: str, kept: BoosterCategories, schema: Schema, own: pd.Series | None) -> pd.CategoricalDtype:
     """The type of a column: as the background has it if that fits what is kept, else the one order that does."""
     dtype = None if own is None else own.dtype
     levels = getattr(schema[name], "levels", ())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from turnabout.models import Differentiable, Linear, Model, ReluNet, Trees
+from turnabout.models import Differentiable, LinearMargin, Model, ReluNet, Trees
 from turnabout.models.leaf_search import LeafSearch, has_boxes
 from turnabout.studies.attribution_maps.asking import Decider, Margins, asking
 from turnabout.studies.attribution_maps.moves import Anywhere, AuditMoves, OneFeature, pull_back
@@ -47,7 +47,7 @@ def attainable(model: Decider, x: Tensor, moves: AuditMoves, delta: float, seed:
     and smaller boxes; then, of trees whose leaves are boxes, the cells where they meet, up to a number. What
     none of these settles stays unknown. Nobody's answer depends on who else is asked about.
     """
-    if isinstance(model, Linear):
+    if isinstance(model, LinearMargin):
         return _linear(model, asking(model), x, moves, delta)
     if isinstance(moves, OneFeature) or x.shape[1] == 1:
         return _along_axes(model, x, moves, delta)
@@ -77,7 +77,7 @@ def attainable(model: Decider, x: Tensor, moves: AuditMoves, delta: float, seed:
     return Attainable(status, place, engine)
 
 
-def _linear(model: Linear, ask: Margins, x: Tensor, moves: AuditMoves, delta: float) -> Attainable:
+def _linear(model: LinearMargin, ask: Margins, x: Tensor, moves: AuditMoves, delta: float) -> Attainable:
     weights = model.weights.to(x.dtype)
     place = moves.place(x, moves.steepest(x, weights, delta), delta)
     margin = ask(place)

@@ -11,7 +11,7 @@ import torch
 from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Choice, Positive, checked
-from turnabout.studies.attribution_maps.number_line import Curve, Interval, Line, without
+from turnabout.studies.attribution_maps.number_line import AcceptedIntervals, Curve, Interval, without
 from turnabout.typing import Moves, Tensor
 
 TIES = 32  # units in the last place within which a length of moves counts as equal to a width, or to half of it
@@ -83,7 +83,7 @@ class LineReport(Document):
 
 @checked(AuditError, delta=Positive(), moves=Choice("free", "up", "down", "fixed"))
 def one_dimension(
-    f: Curve | Line,
+    f: Curve | AcceptedIntervals,
     delta: float,
     low: float | None = None,
     high: float | None = None,
@@ -104,9 +104,9 @@ def one_dimension(
 
     Parameters
     ----------
-    f : margins of values on the line, or a `Line` that is known already.
+    f : margins of values on the line, or `AcceptedIntervals` that are known already.
     delta : how far a move may go.
-    low, high : the range; not for a Line.
+    low, high : the range; not for AcceptedIntervals.
     roots : all roots of a continuous f in the range; without them f is scanned on a grid, and exact is False.
     moves : "up" leaves only R, "down" only L, "fixed" neither.
     cells : cells of the grid.
@@ -138,7 +138,7 @@ def one_dimension(
 
 @checked(AuditError, moves=Choice("free", "up", "down", "fixed"))
 def conflict_free_deltas(
-    f: Curve | Line,
+    f: Curve | AcceptedIntervals,
     low: float | None = None,
     high: float | None = None,
     *,
@@ -181,7 +181,9 @@ def _conflict_range(gap: Interval, delta: float) -> Interval:
     return Interval(width / 2, width, not both, both)
 
 
-def _successes(line: Line, gap: Interval, delta: float, moves: Moves) -> tuple[Interval | None, Interval | None]:
+def _successes(
+    line: AcceptedIntervals, gap: Interval, delta: float, moves: Moves
+) -> tuple[Interval | None, Interval | None]:
     """The parts of a refused interval from which a move to the left, to the right succeeds."""
     left = right = None
     width = _width(gap, delta)
@@ -202,11 +204,17 @@ def _mix(low: float, high: float) -> float:
     return high - OFF_CENTRE * (high - low)
 
 
-def _read(f: Curve | Line, low: float | None, high: float | None, roots: Iterable[float] | None, cells: int) -> Line:
-    if isinstance(f, Line):
+def _read(
+    f: Curve | AcceptedIntervals, low: float | None, high: float | None, roots: Iterable[float] | None, cells: int
+) -> AcceptedIntervals:
+    if isinstance(f, AcceptedIntervals):
         if low is not None or high is not None or roots is not None:
-            raise AuditError("a Line has its own range and roots.", hint="leave out low, high and roots.")
+            raise AuditError("AcceptedIntervals have their own range and roots.", hint="leave out low, high and roots.")
         return f
     if low is None or high is None:
         raise AuditError("the range of the line is not given.", hint="pass low= and high=.")
-    return Line.scan(f, low, high, cells) if roots is None else Line.from_roots(f, roots, low, high)
+    return (
+        AcceptedIntervals.scan(f, low, high, cells)
+        if roots is None
+        else AcceptedIntervals.from_roots(f, roots, low, high)
+    )

@@ -59,7 +59,7 @@ class Interval(Document):
 
 
 @dataclass(frozen=True)
-class Line:
+class AcceptedIntervals:
     """Where on [low, high] the answer is yes: finitely many intervals, in order.
 
     Attributes
@@ -84,7 +84,7 @@ class Line:
         return tuple(part for part in out if not part.is_empty)
 
     @classmethod
-    def from_cells(cls, ends: list[float], at: list[bool], between: list[bool], exact: bool) -> Line:
+    def from_cells(cls, ends: list[float], at: list[bool], between: list[bool], exact: bool) -> AcceptedIntervals:
         """From the answer at some numbers in order, the range's ends first and last, and between each two of them."""
         parts: list[Interval] = []
         for i, end in enumerate(ends):
@@ -102,7 +102,7 @@ class Line:
         return cls(ends[0], ends[-1], tuple(joined), exact)
 
     @classmethod
-    def from_roots(cls, f: Curve, roots: Iterable[float], low: float, high: float) -> Line:
+    def from_roots(cls, f: Curve, roots: Iterable[float], low: float, high: float) -> AcceptedIntervals:
         """From all roots of a continuous f within [low, high].
 
         Refused where f is not 0 at one of them, or where on a coarse grid it says yes and no between two of them: that
@@ -117,7 +117,7 @@ class Line:
         return line
 
     @classmethod
-    def between(cls, f: Curve, roots: Iterable[float], low: float, high: float) -> Line:
+    def between(cls, f: Curve, roots: Iterable[float], low: float, high: float) -> AcceptedIntervals:
         """From roots that are known to be all there are; the sign of f between them is asked once."""
         inside = sorted(roots)
         ends = [float(low), *(r for r in inside if low < r < high), float(high)]
@@ -129,7 +129,7 @@ class Line:
 
     @classmethod
     @checked(AuditError, cells=Whole(1))
-    def scan(cls, f: Curve, low: float, high: float, cells: int = 4096) -> Line:
+    def scan(cls, f: Curve, low: float, high: float, cells: int = 4096) -> AcceptedIntervals:
         """From a grid, each change of the answer brought to neighbouring doubles by halving."""
         check_range(low, high)
         grid = torch.linspace(low, high, cells + 1, dtype=torch.float64)
@@ -161,7 +161,7 @@ def without(whole: Interval, parts: Iterable[Interval]) -> tuple[Interval, ...]:
     return (*out, *(() if last.is_empty else (last,)))
 
 
-def _check_roots(f: Curve, roots: list[float], line: Line) -> None:
+def _check_roots(f: Curve, roots: list[float], line: AcceptedIntervals) -> None:
     """Refuse roots at which f is not 0, and those between which it changes its answer."""
     inside = [r for r in roots if line.low <= r <= line.high]
     known = torch.tensor([line.low, *inside, line.high], dtype=torch.float64).unique()

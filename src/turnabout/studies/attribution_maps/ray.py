@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 
 from turnabout.errors import AuditError
-from turnabout.models import Linear, ReluNet, Trees
+from turnabout.models import LinearMargin, ReluNet, Trees
 from turnabout.models.forest import Forest
 from turnabout.models.forms import Layers, run_layers
 from turnabout.studies.attribution_maps.asking import Decider, asking, read_points
-from turnabout.studies.attribution_maps.number_line import Line, check_range
+from turnabout.studies.attribution_maps.number_line import AcceptedIntervals, check_range
 from turnabout.typing import Tensor, is_whole
 
 GRID = 128  # steps along a ray where the model's form is not known
@@ -55,7 +55,7 @@ class Hits:
 
 def is_traced(model: Decider) -> bool:
     """Whether the model's breakpoints along a ray are known."""
-    return isinstance(model, (Linear, Trees, ReluNet))
+    return isinstance(model, (LinearMargin, Trees, ReluNet))
 
 
 def first_yes(model: Decider, x: Tensor, direction: Tensor, length: Tensor) -> Hits:
@@ -73,7 +73,7 @@ def first_yes(model: Decider, x: Tensor, direction: Tensor, length: Tensor) -> H
     return Hits(t, at, place, unsure, is_traced(model))
 
 
-def line_along(model: Decider, x: Tensor, column: int, low: float, high: float) -> Line:
+def line_along(model: Decider, x: Tensor, column: int, low: float, high: float) -> AcceptedIntervals:
     """The answers for one point x (d,) as one column runs from low to high; exact where breakpoints are known.
 
     For `one_dimension` and `conflict_free_deltas` of one feature of one person, whatever the model.
@@ -94,7 +94,7 @@ def line_along(model: Decider, x: Tensor, column: int, low: float, high: float) 
         return ask(rows)
 
     if not is_traced(model):
-        return Line.scan(f, low, high)
+        return AcceptedIntervals.scan(f, low, high)
     start, unit = x.clone(), torch.zeros_like(x)
     start[column], unit[column] = low, 1.0
     knots, between = _knots(model, start.unsqueeze(0), unit.unsqueeze(0), torch.tensor([high - low], dtype=x.dtype))
@@ -105,14 +105,14 @@ def line_along(model: Decider, x: Tensor, column: int, low: float, high: float) 
         a, b = margin[:-1], margin[1:]
         crossed = a * b < 0
         roots = ends[:-1] + (ends[1:] - ends[:-1]) * (a / torch.where(crossed, a - b, 1.0))
-        return Line.between(f, {*roots[crossed].tolist(), *ends[margin == 0].tolist()}, low, high)
+        return AcceptedIntervals.between(f, {*roots[crossed].tolist(), *ends[margin == 0].tolist()}, low, high)
     assert isinstance(model, Trees)
     own = model.forest.cuts[column]  # the cuts themselves where the column is plain: no rounding
     near = (inner.unsqueeze(1) - own).abs().amin(1) if len(own) else torch.full_like(inner, torch.inf)
     inner = torch.cat([inner[near > 1e-12], own[(own > low) & (own < high)]]).unique()
     ends = torch.cat([x.new_tensor([low]), inner, x.new_tensor([high])])
     at, middle = f(ends) >= 0, f(ends[:-1] / 2 + ends[1:] / 2) >= 0
-    return Line.from_cells(ends.tolist(), at.tolist(), middle.tolist(), exact=True)
+    return AcceptedIntervals.from_cells(ends.tolist(), at.tolist(), middle.tolist(), exact=True)
 
 
 def _first(model: Decider, x: Tensor, v: Tensor, length: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -170,7 +170,7 @@ def _leading(yes: Tensor) -> tuple[Tensor, Tensor]:
 
 def _knots(model: Decider, x: Tensor, v: Tensor, length: Tensor) -> tuple[Tensor, Between]:
     """(n, k) where the margin bends or steps along x + t v, sorted, 0 first and length last and as padding."""
-    if isinstance(model, Linear):
+    if isinstance(model, LinearMargin):
         return torch.stack([torch.zeros_like(length), length], 1), "straight"
     if isinstance(model, Trees):
         return _tree_knots(model.forest, x, v, length), "flat"
@@ -209,9 +209,9 @@ def _sorted(t: Tensor, length: Tensor) -> Tensor:
 
 def _width(model: Decider, d: int) -> int:
     """Numbers that one ray may need."""
-    if isinstance(model, Trees) and not isinstance(model, Linear):
+    if isinstance(model, Trees) and not isinstance(model, LinearMargin):
         return 2 * max(1, len(model.forest.column)) * d
-    if isinstance(model, ReluNet) and not isinstance(model, Linear):
+    if isinstance(model, ReluNet) and not isinstance(model, LinearMargin):
         widths = [len(bias) for _, bias in model.layers]
         return 4 * (2 + sum(widths)) * max([d, *widths])
     return (GRID + 2) * d

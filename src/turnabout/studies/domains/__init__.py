@@ -13,9 +13,9 @@ import pandas as pd
 from turnabout.datasets.files import obtain, on_disk
 from turnabout.errors import DataError
 from turnabout.studies.domains import adult, drawing, fanniemae, german
-from turnabout.studies.domains.domain import Domain, Recipe
+from turnabout.studies.domains.domain import Domain, DomainRecipe
 
-ALL: tuple[Recipe, ...] = (german.RECIPE, adult.RECIPE, fanniemae.RECIPE, drawing.RECIPE)
+ALL: tuple[DomainRecipe, ...] = (german.RECIPE, adult.RECIPE, fanniemae.RECIPE, drawing.RECIPE)
 
 __all__ = ["Domain", "describe", "load", "names"]
 
@@ -50,7 +50,7 @@ def describe() -> pd.DataFrame:
     )
 
 
-def _recipe(name: str) -> Recipe:
+def _recipe(name: str) -> DomainRecipe:
     for recipe in ALL:
         if recipe.name == name:
             return recipe

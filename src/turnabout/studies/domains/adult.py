@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from turnabout.schema import Category, Feature, Schema
-from turnabout.studies.domains.domain import Domain, Recipe, read_actions
+from turnabout.studies.domains.domain import Domain, DomainRecipe, read_actions
 from turnabout.studies.domains.study import (
     CITATION,
     SECONDS_PER_SEQUENCE,
-    Scale,
+    Standardization,
     number,
     read_model,
     read_people,
@@ -19,11 +19,11 @@ HIGH = 1  # logit of the high income
 # Of the 40,699 training rows: nine tenths of the 45,222 without a gap. Recovered as for German; 40,699 times each
 # mean is a whole number to 0.04 (capital_gain: 0.2), which 40,698 and 40,700 are not.
 SCALES = {
-    "age": Scale(1569005 / 40699, 13.1886268),
-    "education_num": Scale(411763 / 40699, 2.5503565),
-    "capital_gain": Scale(44616228 / 40699, 7461.5513),
-    "capital_loss": Scale(3567670 / 40699, 402.34583),
-    "hours_per_week": Scale(1666538 / 40699, 12.0202888),
+    "age": Standardization(1569005 / 40699, 13.1886268),
+    "education_num": Standardization(411763 / 40699, 2.5503565),
+    "capital_gain": Standardization(44616228 / 40699, 7461.5513),
+    "capital_loss": Standardization(3567670 / 40699, 402.34583),
+    "hours_per_week": Standardization(1666538 / 40699, 12.0202888),
 }
 
 # The study numbers levels; the numbers follow the first appearance in the census file, rows with gaps left out. The
@@ -102,7 +102,7 @@ def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
     )
 
 
-RECIPE = Recipe(
+RECIPE = DomainRecipe(
     name="adult",
     question="does this person earn more than 50,000 dollars a year",
     licence="CC BY 4.0 (data), MIT (network)",

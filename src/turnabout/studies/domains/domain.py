@@ -11,7 +11,7 @@ import pandas as pd
 
 from turnabout.actions import ActionSet
 from turnabout.core import Problem
-from turnabout.datasets.files import Source
+from turnabout.datasets.files import SourceFile
 from turnabout.models import Model
 from turnabout.schema import Schema
 
@@ -55,7 +55,7 @@ class Domain:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DomainRecipe:
     """How to make one Domain.
 
     Parameters
@@ -74,7 +74,7 @@ class Recipe:
     people: int
     features: int
     actions: int
-    sources: tuple[Source, ...]
+    sources: tuple[SourceFile, ...]
     build: Callable[[tuple[bytes, ...], bool], Domain]
 
 

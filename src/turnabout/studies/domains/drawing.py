@@ -11,7 +11,7 @@ import torch
 from turnabout.actions import Action, ActionSet, Parameter
 from turnabout.models import wrap
 from turnabout.schema import Number, Schema
-from turnabout.studies.domains.domain import Domain, Recipe
+from turnabout.studies.domains.domain import Domain, DomainRecipe
 from turnabout.studies.domains.drawing_lines import CATS, LINES, OTHERS, SIZE, STUDIED, stored_cats
 from turnabout.studies.domains.drawing_recogniser import Training, recogniser
 from turnabout.typing import Tensor
@@ -129,7 +129,7 @@ def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
     )
 
 
-RECIPE = Recipe(
+RECIPE = DomainRecipe(
     name="drawing",
     question="is this the whole cat",
     licence="CC BY 4.0 (drawings), MIT (sample)",

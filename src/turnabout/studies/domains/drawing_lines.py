@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from turnabout.datasets.files import Source
+from turnabout.datasets.files import SourceFile
 from turnabout.typing import Tensor
 
 LINES = 128  # lines of a drawing, used or not
@@ -32,13 +32,13 @@ STUDIED = (58, 96, 208, 223, 317, 342, 361, 538, 592, 656, 711, 846, 851, 864, 8
 _BY_HAND = (
     "It is made from models/quickdraw/cat.missing.npz of https://github.com/goutham7r/synth-action-seq, times 256."
 )
-CATS = Source(
+CATS = SourceFile(
     "quickdraw",
     "synth_action_seq_cat_missing.npz",
     "432a2181267cd4d0f0ae41fa7445b6e8603b0ebf495d84576f7e61355bad7ca3",
     by_hand=_BY_HAND,
 )
-OTHERS = Source(
+OTHERS = SourceFile(
     "quickdraw",
     "quickdraw_simplified_25_per_class.ndjson",
     "eddc1e5ef9577d3ebc5042330cef53eb321df7def22d756b940d6ac7d40fcdfd",

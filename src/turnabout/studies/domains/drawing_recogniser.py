@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from turnabout.datasets.files import Source, cache_folder, keep
+from turnabout.datasets.files import SourceFile, cache_folder, keep
 from turnabout.studies.domains.drawing_lines import CATS, LINES, OTHERS, SIZE, Sketches
 from turnabout.typing import Tensor
 
@@ -107,7 +107,7 @@ def train(cat: Sketches, others: Sketches, training: Training) -> Recogniser:
 
 def recogniser(cats: bytes, drawings: bytes, training: Training) -> Recogniser:
     """The trained network: from the cache if it is there, else trained on these drawings (seconds) and kept."""
-    place = Source("quickdraw", f"recogniser-{training.fingerprint}.npz", "")
+    place = SourceFile("quickdraw", f"recogniser-{training.fingerprint}.npz", "")
     net = Recogniser().requires_grad_(False)
     try:
         content = (cache_folder() / place.folder / place.file).read_bytes()

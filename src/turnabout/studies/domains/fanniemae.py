@@ -7,11 +7,11 @@ import io
 import pandas as pd
 
 from turnabout.schema import Feature, Number, Schema
-from turnabout.studies.domains.domain import Domain, Recipe, read_actions
+from turnabout.studies.domains.domain import Domain, DomainRecipe, read_actions
 from turnabout.studies.domains.study import (
     CITATION,
     SECONDS_PER_SEQUENCE,
-    Scale,
+    Standardization,
     number,
     read_model,
     read_people,
@@ -43,9 +43,9 @@ def _feature(name: str, whole: bool) -> Feature:
     return number(name, low, high, unit, label, whole=step if whole else None, decimals=6)
 
 
-def _scales(statistics: pd.DataFrame) -> dict[str, Scale]:
+def _scales(statistics: pd.DataFrame) -> dict[str, Standardization]:
     mean, std = (statistics.set_index("name")[column] for column in ("mean", "std"))
-    return {name: Scale(float(mean[name]), float(std[name]), DECIMALS.get(name, 0)) for name in LEVERS}
+    return {name: Standardization(float(mean[name]), float(std[name]), DECIMALS.get(name, 0)) for name in LEVERS}
 
 
 def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
@@ -76,7 +76,7 @@ def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
     )
 
 
-RECIPE = Recipe(
+RECIPE = DomainRecipe(
     name="fanniemae",
     question="will this mortgage be repaid",
     licence="Fannie Mae's own terms (data), MIT (rows, network)",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from turnabout.schema import Category, Feature, Number, Schema
-from turnabout.studies.domains.domain import Domain, Recipe, read_actions
+from turnabout.studies.domains.domain import Domain, DomainRecipe, read_actions
 from turnabout.studies.domains.study import (
     CITATION,
     SECONDS_PER_SEQUENCE,
-    Scale,
+    Standardization,
     number,
     read_model,
     read_people,
@@ -19,13 +19,13 @@ GOOD = 0  # logit of the good risk
 # Of the 900 training rows. The study's rows hold only z; a line through (z, whole number) over the hundred people
 # gives mean and deviation to eight digits, and 900 times each mean is then a whole number to 4e-4.
 SCALES = {
-    "loan_duration": Scale(18791 / 900, 12.125812583),
-    "credit_amount": Scale(2977434 / 900, 2842.667493885),
-    "installment_rate": Scale(2654 / 900, 1.127262597),
-    "present_residence_since": Scale(2561 / 900, 1.104300769),
-    "age": Scale(32036 / 900, 11.465735483),
-    "existing_credit": Scale(1265 / 900, 0.576360442),
-    "liable_persons": Scale(1041 / 900, 0.363486217),
+    "loan_duration": Standardization(18791 / 900, 12.125812583),
+    "credit_amount": Standardization(2977434 / 900, 2842.667493885),
+    "installment_rate": Standardization(2654 / 900, 1.127262597),
+    "present_residence_since": Standardization(2561 / 900, 1.104300769),
+    "age": Standardization(32036 / 900, 11.465735483),
+    "existing_credit": Standardization(1265 / 900, 0.576360442),
+    "liable_persons": Standardization(1041 / 900, 0.363486217),
 }
 
 
@@ -96,7 +96,7 @@ def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
     )
 
 
-RECIPE = Recipe(
+RECIPE = DomainRecipe(
     name="german",
     question="is this loan a good risk",
     licence="CC BY 4.0 (data), MIT (network)",

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from turnabout.datasets.files import Source
+from turnabout.datasets.files import SourceFile
 from turnabout.models import Model, wrap
 from turnabout.schema import Category, Number, Schema
 from turnabout.typing import Moves, Tensor
@@ -25,7 +25,7 @@ SECONDS_PER_SEQUENCE = 15.0  # the authors' "iteration": one sequence of actions
 
 
 @dataclass(frozen=True)
-class Scale:
+class Standardization:
     """How the study standardised a number: z = (value - mean) / std. Values have so many decimals."""
 
     mean: float
@@ -33,9 +33,9 @@ class Scale:
     decimals: int = 0
 
 
-def source(folder: str, file: str, sha256: str) -> Source:
+def source(folder: str, file: str, sha256: str) -> SourceFile:
     """A file of the study, as it lies under TURNABOUT_DATA."""
-    return Source(
+    return SourceFile(
         folder,
         file,
         sha256,
@@ -61,7 +61,7 @@ def number(
     return Number(name, low, high, None, unit, moves, label, decimals=decimals)
 
 
-def read_people(rows: bytes, schema: Schema, scales: Mapping[str, Scale]) -> pd.DataFrame:
+def read_people(rows: bytes, schema: Schema, scales: Mapping[str, Standardization]) -> pd.DataFrame:
     """Standardised rows -> people; columns without a scale are one-hot levels, or stay as they are."""
     z = pd.read_csv(io.BytesIO(rows)).to_numpy(dtype=np.float64)[:, :-LABELS]
     assert z.shape[1] == schema.d, "the schema lists the study's columns in their order"
@@ -77,7 +77,9 @@ def read_people(rows: bytes, schema: Schema, scales: Mapping[str, Scale]) -> pd.
     return pd.DataFrame(columns)
 
 
-def read_model(network: bytes, schema: Schema, scales: Mapping[str, Scale], yes: int, people: pd.DataFrame) -> Model:
+def read_model(
+    network: bytes, schema: Schema, scales: Mapping[str, Standardization], yes: int, people: pd.DataFrame
+) -> Model:
     """The study's network on encoded rows; `yes` is the logit of the decision people hope for.
 
     Rows are standardised in float64, and the network computes in float32, as it was published.
@@ -93,12 +95,12 @@ def read_model(network: bytes, schema: Schema, scales: Mapping[str, Scale], yes:
     return wrap(nn.Sequential(*layers), schema, target=yes, background=people, unseen_levels="allow")
 
 
-def _standardize(schema: Schema, scales: Mapping[str, Scale]) -> nn.Linear:
+def _standardize(schema: Schema, scales: Mapping[str, Standardization]) -> nn.Linear:
     """Encoded columns -> the study's inputs: value = low + x span, z = (value - mean) / std; levels pass through."""
     gain, shift = np.ones(schema.d), np.zeros(schema.d)
     for feature, s in zip(schema, schema.slices, strict=True):
         if isinstance(feature, Number):
-            scale = scales.get(feature.name, Scale(0.0, 1.0))
+            scale = scales.get(feature.name, Standardization(0.0, 1.0))
             gain[s.start] = feature.span / scale.std
             shift[s.start] = (feature.low - scale.mean) / scale.std
     return _linear(np.diag(gain), shift)

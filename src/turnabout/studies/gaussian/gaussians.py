@@ -231,7 +231,7 @@ class Gaussians:
         )
 
 
-class Projection(Method):
+class GaussianProjection(Method):
     """Leads the refused of a Gaussian study straight to where eta is `probability`.
 
     Parameters

@@ -48,7 +48,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Settings:
+class BagSettings:
     """How a bag is trained; the parameters of SentencePare under their own names."""
 
     lam: float
@@ -116,7 +116,9 @@ class Bag:
         return embedding_bag(ids, self.parameters[0], mode="sum", padding_idx=PADDING)
 
 
-def objective(net: Bag, texts: Texts, s: Settings, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+def objective(
+    net: Bag, texts: Texts, s: BagSettings, generator: torch.Generator | None = None
+) -> tuple[Tensor, Tensor]:
     """The mean over sentences of
 
         l(g(x), y)  +  lam * min over changes delta of  l(g(x with delta), 1)                                  (1)
@@ -144,7 +146,7 @@ def objective(net: Bag, texts: Texts, s: Settings, generator: torch.Generator | 
     return loss, own
 
 
-def train_bag(net: Bag, train: Texts, dev: Texts, s: Settings, progress: Progress | None = None) -> History:
+def train_bag(net: Bag, train: Texts, dev: Texts, s: BagSettings, progress: Progress | None = None) -> History:
     """Minimise (1) by Adam; the weights of the epoch that did best on the dev sentences are kept, in float64."""
     generator = torch.Generator().manual_seed(int(s.seed))
     shuffle = np.random.default_rng([s.seed, 1])
@@ -177,7 +179,7 @@ def train_bag(net: Bag, train: Texts, dev: Texts, s: Settings, progress: Progres
     return History(np.array(losses), np.array(checks), np.array(kept))
 
 
-def _step(net: Bag, texts: Texts, s: Settings, generator: torch.Generator, adams: Sequence[Adam]) -> float:
+def _step(net: Bag, texts: Texts, s: BagSettings, generator: torch.Generator, adams: Sequence[Adam]) -> float:
     for parameter in net.parameters:
         parameter.requires_grad_()
     loss, _ = objective(net, texts, s, generator)
@@ -187,7 +189,7 @@ def _step(net: Bag, texts: Texts, s: Settings, generator: torch.Generator, adams
     return float(loss.detach())
 
 
-def _judge(net: Bag, dev: Texts, s: Settings) -> tuple[float, float]:
+def _judge(net: Bag, dev: Texts, s: BagSettings) -> tuple[float, float]:
     """(1) on the dev sentences, and the value by which an epoch is preferred."""
     with torch.no_grad():
         loss, own = objective(net, dev, s)

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from turnabout.datasets.files import Source, obtain
+from turnabout.datasets.files import SourceFile, obtain
 from turnabout.errors import DataError
 
 Split = Literal["train", "dev", "test"]
@@ -22,20 +22,20 @@ MARK = re.compile(r"\((\d)|([^() ]+)|\)")  # a phrase opens with its label; a wo
 PARTS = {"n": "nouns", "v": "verbs", "a": "adjectives", "r": "adverbs"}
 
 
-def _trees(split: Split, sha256: str) -> Source:
+def _trees(split: Split, sha256: str) -> SourceFile:
     by_hand = (
         f"trainDevTestTrees_PTB.zip of https://nlp.stanford.edu/sentiment/ holds it under the name {split}.txt; it is "
         "for research."
     )
-    return Source("sst2", f"trees_{split}.txt", sha256, by_hand=by_hand)
+    return SourceFile("sst2", f"trees_{split}.txt", sha256, by_hand=by_hand)
 
 
-TREES: dict[Split, Source] = {
+TREES: dict[Split, SourceFile] = {
     "train": _trees("train", "e2f3f41b0b1e6d4dddc0effe3bfc2d27ed8928079aa9a03d652311614fc5feb7"),
     "dev": _trees("dev", "0e9336aed6e4730e19f58d00a77b3f0297efdb755f7b5e598c98a05e3f97ea40"),
     "test": _trees("test", "6e54806dee95cf80cd918e7dfb3f6770f6df24bf826f289a4d1f709e1c8f6761"),
 }
-ANTONYMS = Source(
+ANTONYMS = SourceFile(
     "wordnet_antonyms",
     "wordnet31_antonyms.csv",
     "912067c6f9a64af5ccf5e33cf12e5777a3279c68679f40fcb7ba010ec449fc47",

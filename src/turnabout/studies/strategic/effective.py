@@ -12,9 +12,9 @@ import torch
 
 from turnabout.documents import Document
 from turnabout.errors import AuditError
-from turnabout.models import Linear, Model, Trees
+from turnabout.models import LinearMargin, Model, Trees
 from turnabout.parameters import Whole, checked
-from turnabout.studies.strategic.search import Around
+from turnabout.studies.strategic.search import BallSearch
 from turnabout.studies.strategic.trees import NearestCell
 from turnabout.typing import Tensor, is_number
 
@@ -94,7 +94,7 @@ def effective_classifier(model: Model, distance: float, norm: float = 2, seed: i
     Fokkema, Garreau, van Erven (2024), The risks of recourse in binary classification.
     """
     distance, norm = _check(model, distance, norm)
-    if isinstance(model, Linear):
+    if isinstance(model, LinearMargin):
         near = model.shifted(-distance * dual_norm(model, norm))  # (2)
         return Effective(model, distance, norm, True, "closed form", near, near.margin)
     if isinstance(model, Trees):
@@ -104,7 +104,7 @@ def effective_classifier(model: Model, distance: float, norm: float = 2, seed: i
             return distance - cells.find(x, distance)[0]  # (1)
 
         return Effective(model, distance, norm, True, "nearest accepted cell", None, left_over)
-    around = Around.draw(model, distance, norm, seed)
+    around = BallSearch.draw(model, distance, norm, seed)
     return Effective(model, distance, norm, False, around.how, None, around.highest)
 
 
@@ -119,7 +119,7 @@ def partner(model: Model, distance: float, norm: float = 2) -> Model:
     Parameters are those of effective_classifier.
     """
     distance, norm = _check(model, distance, norm)
-    if not isinstance(model, Linear):
+    if not isinstance(model, LinearMargin):
         raise AuditError(
             f"{model!r} is not linear, and only for linear models is a partner known.",
             hint="invariance_check looks for partners within a list of models.",
@@ -190,7 +190,7 @@ def invariance_check(
         distance, norm = _check(model, distance, norm)
         if model.schema != models[0].schema:
             raise AuditError("the models of the family have different schemas.", hint="wrap them with one schema.")
-    straight = all(isinstance(model, Linear) for model in models)
+    straight = all(isinstance(model, LinearMargin) for model in models)
     same = _same_boundary(models, distance, norm) if straight else _same_answers(models, distance, norm, points)
     partners = tuple(tuple(np.flatnonzero(row).tolist()) for row in same)
     odd = next((i for i, own in enumerate(partners) if len(own) != 1), None)
@@ -207,7 +207,7 @@ def _check_halfspaces(family: Halfspaces, distance: float, norm: float) -> Invar
     numbers = all(isinstance(end, (int, float)) and not math.isnan(end) for end in (low, high))
     if not numbers or not low <= high or low == math.inf or high == -math.inf:
         raise AuditError(f"there is no threshold from {low!r} to {high!r}.", hint="give low <= high.")
-    if not isinstance(family.model, Linear) or dual_norm(family.model, norm) == 0:
+    if not isinstance(family.model, LinearMargin) or dual_norm(family.model, norm) == 0:
         raise AuditError(f"{family.model!r} has no direction.", hint="give a linear model with weights other than 0.")
     if high == math.inf or distance == 0:  # the partner of c is c + D
         return Invariance(True, True, None, (), None)
@@ -218,7 +218,7 @@ def _same_boundary(models: Sequence[Model], distance: float, norm: float) -> np.
     """(m, m) True where the effective boundary of the second is the boundary of the first."""
     rows = []
     for model in models:
-        assert isinstance(model, Linear)
+        assert isinstance(model, LinearMargin)
         size = dual_norm(model, norm)
         if size == 0:
             raise AuditError(f"{model!r} has no boundary: its weights are 0.", hint="leave it out of the family.")
@@ -250,7 +250,7 @@ def _same_answers(models: Sequence[Model], distance: float, norm: float, points:
     return (own[:, None] == moved[None]).all(2)
 
 
-def dual_norm(model: Linear, norm: float) -> float:
+def dual_norm(model: LinearMargin, norm: float) -> float:
     """The size of the weights in the norm dual to that of the moves: by how much a move of length 1 can raise f."""
     dual = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}[norm]
     return float(torch.linalg.vector_norm(model.weights, ord=dual))

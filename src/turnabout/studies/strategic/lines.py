@@ -14,7 +14,7 @@ from turnabout.audit.estimate import Estimate
 from turnabout.audit.risk.accepting import check_probabilities, numbers
 from turnabout.documents import Document
 from turnabout.errors import AuditError
-from turnabout.models import Linear, Model
+from turnabout.models import LinearMargin, Model
 from turnabout.parameters import Positive, Share, checked
 from turnabout.schema import as_frame
 from turnabout.studies.strategic.effective import check_distance, dual_norm
@@ -187,7 +187,7 @@ class PeopleLine:
         norm : of the moves: 1, 2 or math.inf.
         """
         _, norm = check_distance(0.0, norm)
-        if not isinstance(model, Linear) or dual_norm(model, norm) == 0:
+        if not isinstance(model, LinearMargin) or dual_norm(model, norm) == 0:
             raise AuditError(
                 f"{model!r} has no straight boundary to be moved.", hint="use a linear model with weights other than 0."
             )

@@ -19,7 +19,7 @@ NEAR = 1e-9  # beyond reach that rounding explains
 
 
 @dataclass(frozen=True, eq=False)
-class Around:
+class BallSearch:
     """Searches the ball around each person; the random moves are the same for everyone.
 
     Attributes
@@ -33,7 +33,7 @@ class Around:
     moves: Tensor
 
     @classmethod
-    def draw(cls, model: Model, distance: float, norm: float, seed: int) -> Around:
+    def draw(cls, model: Model, distance: float, norm: float, seed: int) -> BallSearch:
         """With the number of moves that the model needs."""
         count = STARTS - 1 if isinstance(model, Differentiable) else DRAWS
         moves = in_ball(count, model.schema.d, norm, np.random.default_rng(seed))

@@ -24,7 +24,7 @@ GRAIN = 1e-7  # share of a step by which a value may miss its grid
 
 
 @dataclass(frozen=True)
-class Price:
+class PriceBound:
     """A lower bound of the cost: constant + sum_k linear_k |z_k| + curved_k z_k^2, z = theta - kink; (B,), (B, K)."""
 
     constant: Tensor
@@ -37,9 +37,9 @@ class Price:
         z = torch.clamp(torch.zeros_like(low), low - self.kink, high - self.kink)
         return self.linear * z.abs() + self.curved * z * z
 
-    def pick(self, rows: Tensor) -> Price:
+    def pick(self, rows: Tensor) -> PriceBound:
         """Some of the boxes."""
-        return Price(self.constant[rows], self.linear[rows], self.curved[rows], self.kink[rows])
+        return PriceBound(self.constant[rows], self.linear[rows], self.curved[rows], self.kink[rows])
 
     def at(self, theta: Tensor) -> Tensor:
         """(B,) at some parameters (B, K)."""
@@ -74,7 +74,7 @@ class Rolled:
     """A batch of boxes carried through their words; alive (B,) is False where no plan of the box can be allowed."""
 
     states: list[Hull]
-    price: Price
+    price: PriceBound
     rows: list[Rows]  # one for each step
     alive: Tensor
 
@@ -99,7 +99,7 @@ def roll(jobs: Jobs, low: Tensor, high: Tensor) -> Rolled:
         prices.append(_price(jobs, t, old, hull, low[:, at], high[:, at]))
         rows.append(_rows(jobs, t, old, free, hull))
         alive = alive & (hull.low <= hull.high).all(1) & (rows[-1].most >= 0).all(1)
-    price = Price(
+    price = PriceBound(
         jobs.constant + torch.stack([p.constant for p in prices]).sum(0),
         *(torch.cat([getattr(p, name) for p in prices], 1) for name in ("linear", "curved", "kink")),
     )
@@ -252,7 +252,7 @@ def coefficients(jobs: Jobs, t: int, low: Tensor, high: Tensor) -> tuple[Tensor,
     return linear, curved, turn.to(linear.dtype), mine.any(1) | scaled
 
 
-def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor) -> Price:
+def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor) -> PriceBound:
     linear, curved, kink, done = coefficients(jobs, t, old.low, old.high)
     change = jobs.keep[:, t] - 1
     ends = torch.stack([change * old.low, change * old.high])
@@ -268,7 +268,7 @@ def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor
     far = torch.maximum(old.low.abs(), old.high.abs()).clamp(min=TINY)
     straight = jobs.absolute[:, t] + jobs.absolute_relative[:, t] / far
     bend = jobs.squared[:, t] + jobs.squared_relative[:, t] / (far * far)
-    return Price((straight * size + bend * size * size).sum(-1), linear, curved, kink)
+    return PriceBound((straight * size + bend * size * size).sum(-1), linear, curved, kink)
 
 
 # -- conditions -----------------------------------------------------------------------------------------------------

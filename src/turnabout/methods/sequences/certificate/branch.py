@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.methods.sequences.certificate.boxes import Rolled, Rows, roll
-from turnabout.methods.sequences.certificate.cuts import Cuts
+from turnabout.methods.sequences.certificate.cuts import ParameterCuts
 from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
 from turnabout.methods.sequences.certificate.jobs import Jobs
-from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.roots import shrink_by_price, shrink_by_rows
 from turnabout.solvers.bounds import MarginBound
 from turnabout.typing import Tensor
@@ -43,7 +43,7 @@ class Pool:
         return Pool(*(torch.cat(pair) for pair in pairs))
 
 
-class Search:
+class BranchAndBound:
     r"""Lower bounds on the cost of plans, by splitting boxes until what is left cannot be much cheaper than known.
 
     A box is bounded by the cheapest point that its plane above the margin still accepts,
@@ -64,10 +64,10 @@ class Search:
     batch : boxes bounded at a time.
     """
 
-    def __init__(self, question: Question, bound: MarginBound, upper: Tensor, gap: float, batch: int = 1024):
+    def __init__(self, question: CertificateTask, bound: MarginBound, upper: Tensor, gap: float, batch: int = 1024):
         self.question, self.bound, self.gap, self.batch = question, bound, gap, batch
         self.upper = upper
-        self.found = Found.none(question, len(upper))
+        self.found = CheapestPlans.none(question, len(upper))
         self.dropped = torch.full_like(upper, torch.inf)  # least bound of boxes that need no more splitting
         self.rounded = torch.full_like(upper, torch.inf)  # cost of plans that rounding may make accepted
         self.boxes = self.rounds = 0
@@ -129,9 +129,9 @@ class Search:
         bound = torch.where(alive, torch.maximum(bound, pool.bound), torch.inf)
         self._try(jobs, bound, low, high, rows.slope[:, -1], point)
 
-        return self._halves(pool, Pool(pool.job, low, high, bound), plane.blame, Cuts.of(jobs, rolled))
+        return self._halves(pool, Pool(pool.job, low, high, bound), plane.blame, ParameterCuts.of(jobs, rolled))
 
-    def _halves(self, pool: Pool, kept: Pool, blame: Tensor, cuts: Cuts) -> Pool:
+    def _halves(self, pool: Pool, kept: Pool, blame: Tensor, cuts: ParameterCuts) -> Pool:
         """What was kept of some boxes, each cut in two; one that holds a single point is dropped at its bound.
 
         A box that shrank to a point just now comes back whole: its bound is that of the larger box.

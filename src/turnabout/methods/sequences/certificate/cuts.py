@@ -14,7 +14,7 @@ ONE = 1e-6  # share of a step within which there is one value only
 
 
 @dataclass(frozen=True)
-class Cuts:
+class ParameterCuts:
     """The values that a parameter leads to:  base + slope theta_k  is a multiple of `step`; (B, K) each.
 
     step is 0 where a parameter shows no such column, or where the state before it is not known well enough. Nothing
@@ -26,7 +26,7 @@ class Cuts:
     step: Tensor
 
     @classmethod
-    def of(cls, jobs: Jobs, rolled: Rolled) -> Cuts:
+    def of(cls, jobs: Jobs, rolled: Rolled) -> ParameterCuts:
         """Read off the columns that parameters move alone, and those that scalings lead."""
         low = torch.stack([hull.low for hull in rolled.states[:-1]], 1)  # (B, T, m) before each step
         high = torch.stack([hull.high for hull in rolled.states[:-1]], 1)
@@ -63,6 +63,6 @@ class Cuts:
         cut = (between - base) / torch.where(slope == 0, 1.0, slope)
         return torch.where((step > 0) & (cut > a) & (cut < b), cut, middle)
 
-    def pick(self, rows: Tensor) -> Cuts:
+    def pick(self, rows: Tensor) -> ParameterCuts:
         """Those of some boxes."""
-        return Cuts(self.base[rows], self.slope[rows], self.step[rows])
+        return ParameterCuts(self.base[rows], self.slope[rows], self.step[rows])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from turnabout.methods.sequences.certificate.boxes import Price, Rows
+from turnabout.methods.sequences.certificate.boxes import PriceBound, Rows
 from turnabout.typing import Tensor
 
 ERROR = 1e-11  # share of the terms of a sum that rounding may have cost
@@ -13,7 +13,7 @@ PAIRS, HALVINGS = 2, 10
 BROKEN = 1e-6  # share of its size by which a condition must be broken to be worth a look
 
 
-def cheapest_in_box(price: Price, low: Tensor, high: Tensor, slope: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
+def cheapest_in_box(price: PriceBound, low: Tensor, high: Tensor, slope: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
     r"""Lower bounds (B,) on the price over boxes (B, K) where slope . delta + top >= 0, and points (B, K) near it.
 
     For any multiplier lam >= 0,
@@ -59,7 +59,7 @@ def cheapest_in_box(price: Price, low: Tensor, high: Tensor, slope: Tensor, top:
 
 
 def cheapest_under_rows(
-    price: Price, low: Tensor, high: Tensor, slope: Tensor, top: Tensor, rows: Rows, known: tuple[Tensor, Tensor]
+    price: PriceBound, low: Tensor, high: Tensor, slope: Tensor, top: Tensor, rows: Rows, known: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
     r"""Better bounds and points where the known ones (bound, point) break another condition, r of `rows`.
 
@@ -96,7 +96,7 @@ def cheapest_under_rows(
     return bound, point
 
 
-def _minimizers(price: Price, alpha: Tensor, first: Tensor, last: Tensor, lam: Tensor) -> Tensor:
+def _minimizers(price: PriceBound, alpha: Tensor, first: Tensor, last: Tensor, lam: Tensor) -> Tensor:
     """(B, N, K): the z that (1) takes for each lam (B, N)."""
     pull = lam.unsqueeze(-1) * alpha.unsqueeze(1)
     force = (pull.abs() - price.linear.unsqueeze(1)).clamp(min=0) * pull.sign()

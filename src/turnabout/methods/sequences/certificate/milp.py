@@ -13,7 +13,7 @@ import torch
 
 from turnabout.methods.sequences.certificate.boxes import Rolled, roll
 from turnabout.methods.sequences.certificate.jobs import Jobs
-from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.roots import shrink
 from turnabout.solvers.bounds import Hull, MarginBound, NetBound, TreeBound
 from turnabout.solvers.milp import LinearSum, MixedProgram
@@ -36,7 +36,7 @@ class Answer:
     error: np.ndarray
 
 
-class Program:
+class BoxProgram:
     r"""The integer program of one job over one box of parameters.
 
     Unknowns are the parameters and, for every unit of the net whose input can have both signs, its value z and a
@@ -278,11 +278,11 @@ class Programs:
 
     def __init__(
         self,
-        question: Question,
+        question: CertificateTask,
         bound: MarginBound,
         upper: Tensor,
         gap: float,
-        found: Found,
+        found: CheapestPlans,
         until: float | None,
         most: int,
     ):
@@ -337,7 +337,7 @@ class Programs:
 
 def _pose(
     job: Jobs, low: Tensor, high: Tensor, known: float, bound: MarginBound, base: Tensor
-) -> tuple[Tensor, Tensor, Program | None]:
+) -> tuple[Tensor, Tensor, BoxProgram | None]:
     """The box made smaller, and its program; None if it holds no plan."""
     budget = low.new_tensor([known])
     for _ in range(ROUNDS):
@@ -347,7 +347,7 @@ def _pose(
     rolled = roll(job, low, high)
     if not bool(rolled.alive):
         return low, high, None
-    program = Program(job, low, high, rolled)
+    program = BoxProgram(job, low, high, rolled)
     if isinstance(bound, NetBound):
         program.ask_net(bound, base)
     elif isinstance(bound, TreeBound):
@@ -355,7 +355,7 @@ def _pose(
     return low, high, program
 
 
-def _nearby(theta: Tensor, low: Tensor, high: Tensor, program: Program, bound: MarginBound, base: Tensor) -> Tensor:
+def _nearby(theta: Tensor, low: Tensor, high: Tensor, program: BoxProgram, bound: MarginBound, base: Tensor) -> Tensor:
     """The program's parameters (K,), and some a little farther on: the solver keeps to its rows only roughly."""
     rolled = program.rolled
     uphill = bound.plane(base, rolled.end).slope.sign() * (high - low)

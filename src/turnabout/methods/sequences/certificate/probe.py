@@ -8,7 +8,7 @@ import time
 import torch
 
 from turnabout.methods.sequences.certificate.jobs import Jobs
-from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.typing import Tensor
 
 FAR = 100.0  # natural sizes of a parameter within which to look where nothing limits it
@@ -17,11 +17,11 @@ AT_ONCE = 1 << 14
 
 
 def probe(
-    question: Question,
+    question: CertificateTask,
     jobs: Jobs,
     low: Tensor,
     high: Tensor,
-    found: Found,
+    found: CheapestPlans,
     points: int = 64,
     halvings: int = 12,
     until: float = math.inf,
@@ -52,7 +52,9 @@ def probe(
             _pull(question, jobs.pick(rows[good]), home[rows[good]], theta[good], found, halvings)
 
 
-def _pull(question: Question, jobs: Jobs, home: Tensor, theta: Tensor, found: Found, halvings: int) -> None:
+def _pull(
+    question: CertificateTask, jobs: Jobs, home: Tensor, theta: Tensor, found: CheapestPlans, halvings: int
+) -> None:
     """Halve the way from accepted points theta to home."""
     near, far = theta.new_zeros(len(theta), 1), theta.new_ones(len(theta), 1)
     for _ in range(halvings):

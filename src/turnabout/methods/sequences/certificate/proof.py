@@ -21,14 +21,14 @@ import torch
 
 from turnabout.actions.steps import StepTables
 from turnabout.core.pace import Pace
-from turnabout.methods.sequences.certificate.branch import Search
+from turnabout.methods.sequences.certificate.branch import BranchAndBound
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
 from turnabout.methods.sequences.certificate.probe import probe
-from turnabout.methods.sequences.certificate.question import Found, Keeps, Question
+from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans, Keeps
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
-from turnabout.models.base import Linear, Model
+from turnabout.models.base import LinearMargin, Model
 from turnabout.solvers.bounds import MarginBound, bound_on
 from turnabout.typing import Tensor
 
@@ -108,7 +108,7 @@ def certify(
 
     where known is the cheaper of `upper` and of the plans met on the way. First words are dropped that cost too much
     by constants, whose guards fail, or that another word covers (`Reduction`). What remains is bounded by branch and
-    bound over boxes of parameters (`Search`) or by integer programs (`milp`).
+    bound over boxes of parameters (`BranchAndBound`) or by integer programs (`milp`).
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def certify(
         kinds, start = Kinds.of(tables, leads), tables.units(x)
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
         hidden = torch.isin(words, words.new_tensor(list(opaque))).any(1)
-        question = Question(model, tables, kinds, x, lo, hi, words.shape[1], grid, keeps)
+        question = CertificateTask(model, tables, kinds, x, lo, hi, words.shape[1], grid, keeps)
         bound = bound_on(model, tables.columns[kinds.moving], tables.span[kinds.moving], noise)
         proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
         most, done = max(1, AT_ONCE // max(1, len(words))), 0
@@ -164,7 +164,7 @@ class _Proofs:
 
     def __init__(
         self,
-        question: Question,
+        question: CertificateTask,
         bound: MarginBound | None,
         upper: Tensor,
         gap: float,
@@ -176,7 +176,7 @@ class _Proofs:
         self.lower = torch.full_like(upper, torch.inf)
         self.complete = torch.zeros_like(upper, dtype=torch.bool)
         self.how = [""] * len(upper)
-        self.found = Found.none(question, len(upper))
+        self.found = CheapestPlans.none(question, len(upper))
         self.boxes = 0
         self.reduction: Reduction | None = None
 
@@ -227,13 +227,13 @@ class _Proofs:
     def _branch(self, who: Tensor, work: Work, until: float | None, batch: int, boxes: int | None) -> Tensor:
         """Branch and bound; (n,) for whom no box is left, so that nothing more is to be learned."""
         assert self.bound is not None
-        search = Search(self.question, self.bound, self.known, self.gap, batch)
+        search = BranchAndBound(self.question, self.bound, self.known, self.gap, batch)
         base = self.bound.base(self.question.rest(work.jobs))
         most = None if boxes is None else boxes * len(who)
         lower, done = search.run(work.jobs, base, work.low, work.high, until, most)
         self.boxes += search.boxes
         self.found.take(search.found)
-        straight = isinstance(self.question.model, Linear) and search.rounds <= 1
+        straight = isinstance(self.question.model, LinearMargin) and search.rounds <= 1
         self._write(who, lower, done, "closed form" if straight else "branch and bound", work)
         return done
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import torch
 
-from turnabout.actions.steps import Affine, StepTables
+from turnabout.actions.steps import AffineStep, StepTables
 from turnabout.methods.sequences.certificate.jobs import STRICT, Jobs, Kinds, loosening
 from turnabout.models.base import Model
 from turnabout.typing import Tensor
@@ -21,7 +21,7 @@ IDLE = 1e-6  # a parameter smaller than this share of its natural size moves not
 
 
 @dataclass
-class Found:
+class CheapestPlans:
     """The cheapest plans met so far: cost (n,), inf where none was; words (n, T); r (n, T, P)."""
 
     cost: Tensor
@@ -29,7 +29,7 @@ class Found:
     r: Tensor
 
     @classmethod
-    def none(cls, question: Question, people: int) -> Found:
+    def none(cls, question: CertificateTask, people: int) -> CheapestPlans:
         """Nothing found yet."""
         x, steps = question.x, question.steps
         return cls(
@@ -38,7 +38,7 @@ class Found:
             x.new_zeros(people, steps, question.tables.used.shape[1]),
         )
 
-    def take(self, other: Found) -> None:
+    def take(self, other: CheapestPlans) -> None:
         """Keep what is cheaper of another."""
         everybody = torch.arange(len(self.cost), device=self.cost.device)
         self.update(everybody, other.cost, other.words, other.r)
@@ -54,7 +54,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Question:
+class CertificateTask:
     """The model, the actions, people's rows (n, d), the reach of their states (n, e), and the length of words.
 
     grid : (e,) or None: the distance between values that a step may lead to.
@@ -80,7 +80,7 @@ class Question:
         """(J, d) the rows at the end of each job, their moving columns at zero units."""
         return self.tables.encoded(self.x[jobs.person], jobs.fixed.index_fill(1, self.kinds.moving, 0.0))
 
-    def tidy(self, found: Found) -> None:
+    def tidy(self, found: CheapestPlans) -> None:
         """Leave out the steps of plans that move next to nothing, where the plan is none the worse for it."""
         line = torch.where(found.words >= 0, found.words, self.tables.actions)
         idle = (found.r.abs() <= IDLE * self.tables.unit[line]).all(-1) & self.tables.used[line].any(-1)
@@ -92,7 +92,7 @@ class Question:
         better = (cost <= found.cost) & idle.any(1)
         found.cost[better], found.words[better], found.r[better] = cost[better], words[better], taken[better]
 
-    def try_out(self, jobs: Jobs, theta: Tensor, found: Found | None = None) -> tuple[Tensor, Tensor]:
+    def try_out(self, jobs: Jobs, theta: Tensor, found: CheapestPlans | None = None) -> tuple[Tensor, Tensor]:
         """Plans at theta (B, K): their cost (B,), inf where not allowed or not accepted, and their r (B, T, P).
 
         A step may be idle, whatever change its conditions ask for.
@@ -153,7 +153,7 @@ class Question:
         out[rows] = self.keeps(jobs.person[rows], end)
         return out
 
-    def _print(self, line: Tensor, step: Affine, old: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+    def _print(self, line: Tensor, step: AffineStep, old: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
         """One step on the grid: the parameters (B, P) as their leading columns show them, and the state (B, e)."""
         assert self.grid is not None
         moving = self.kinds.moving

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from turnabout.actions.steps import TINY
-from turnabout.methods.sequences.certificate.boxes import Price, Rolled, Rows, coefficients, interval, roll
+from turnabout.methods.sequences.certificate.boxes import PriceBound, Rolled, Rows, coefficients, interval, roll
 from turnabout.methods.sequences.certificate.jobs import Jobs
 from turnabout.typing import Tensor
 
@@ -102,7 +102,7 @@ def shrink_by_rows(rows: Rows, low: Tensor, high: Tensor) -> tuple[Tensor, Tenso
     return *_within(middle + radius * first, middle + radius * torch.maximum(first, last), low, high), alive
 
 
-def shrink_by_price(price: Price, low: Tensor, high: Tensor, budget: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def shrink_by_price(price: PriceBound, low: Tensor, high: Tensor, budget: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Keep of a box only where each parameter's own price leaves the others their least; and (B,) whether any is."""
     least = price.least(low, high)
     left = (budget - price.constant - least.sum(-1)).unsqueeze(-1) + least

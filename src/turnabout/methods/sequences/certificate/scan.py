@@ -6,7 +6,7 @@ import torch
 
 from turnabout.actions.steps import StepTables
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
-from turnabout.methods.sequences.certificate.question import Found, Question
+from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
 from turnabout.models.base import Model
@@ -26,7 +26,7 @@ def cheapest_by_scan(
     hi: Tensor,
     upper: Tensor | None = None,
     points: int = 200_000,
-) -> Found:
+) -> CheapestPlans:
     """The cheapest accepted plans of people x (n, d) over the words (W, T) with at most two parameters that count.
 
     One parameter: a grid of `points`, and halving between every two neighbors of which one is accepted. Two: a grid of
@@ -40,13 +40,13 @@ def cheapest_by_scan(
         tables = rewritten.tables
         kinds, start = Kinds.of(tables), tables.units(x)
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
-        question = Question(model, tables, kinds, x, lo, hi, words.shape[1])
+        question = CertificateTask(model, tables, kinds, x, lo, hi, words.shape[1])
         known = torch.full_like(x[:, 0], torch.inf) if upper is None else upper.to(x)
         person = torch.arange(len(x), device=x.device).repeat_interleave(len(words))
         jobs, possible = make_jobs(tables, kinds, start, words.repeat(len(x), 1), person, lo, hi)
         jobs = jobs.pick(possible.nonzero().squeeze(1))
         jobs, low, high, alive, bounded = root_boxes(jobs, known[jobs.person])
-        found = Found.none(question, len(x))
+        found = CheapestPlans.none(question, len(x))
         free = (high > low).sum(1)
         for j in (alive & bounded & (free <= 2)).nonzero().squeeze(1).tolist():
             job = jobs.pick(torch.tensor([j], device=x.device))
@@ -59,7 +59,7 @@ def cheapest_by_scan(
     return found
 
 
-def _costs(question: Question, job: Jobs, theta: Tensor, found: Found) -> Tensor:
+def _costs(question: CertificateTask, job: Jobs, theta: Tensor, found: CheapestPlans) -> Tensor:
     """(N,) the cost of plans (N, K) of one job, inf where not allowed or not accepted."""
     parts = []
     for some in theta.split(AT_ONCE):
@@ -69,7 +69,7 @@ def _costs(question: Question, job: Jobs, theta: Tensor, found: Found) -> Tensor
 
 
 def _scan_one(
-    question: Question, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: Found, points: int
+    question: CertificateTask, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: CheapestPlans, points: int
 ) -> None:
     share = torch.linspace(0, 1, points if len(axes) else 1, dtype=low.dtype, device=low.device).unsqueeze(1)
     theta = low + share * (high - low)
@@ -86,7 +86,7 @@ def _scan_one(
 
 
 def _scan_two(
-    question: Question, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: Found, points: int
+    question: CertificateTask, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: CheapestPlans, points: int
 ) -> None:
     boxes = [(low, high)]
     side = max(SIDE, int(points**0.5))
