@@ -41,7 +41,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 import turnabout as ta
-from turnabout.explain.lime.table import LimeTable
+from turnabout.explain.lime.lime_table import LimeTable
 from turnabout.explain.shapley.exact import ExactShapley
 from turnabout.explain.shapley.kernel import KernelShap
 

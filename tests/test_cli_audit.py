@@ -92,8 +92,8 @@ def test_audit_says_the_verdict_of_the_document(report):
 
 def test_audit_is_what_the_functions_say(desk, report):
     """The command adds nothing: its risk is that of risk_of_recourse on the answer with that landing."""
-    from turnabout.audit.risk.of_recourse import risk_of_recourse
-    from turnabout.core.landing import Calibration, Probability
+    from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
+    from turnabout.core.landing_targets import Calibration, Probability
 
     _, document, _ = report
     schema = ta.Schema.load(desk / "schema.yaml")

@@ -1,11 +1,32 @@
 """Turnabout: what a refused person can really do to be accepted, verified before anyone reads it."""
 
-from turnabout import actions, costs, datasets, landing, methods, metrics, models, rules
-from turnabout.actions import Action, ActionSet
-from turnabout.core import Attribution, Method, Problem, Proposal, Recourse, Status
-from turnabout.errors import TurnaboutError
-from turnabout.methods import find
-from turnabout.schema import Binary, Category, Number, Ordinal, Passthrough, Schema
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turnabout import (
+        actions,
+        audit,
+        costs,
+        datasets,
+        explain,
+        landing,
+        methods,
+        metrics,
+        models,
+        rules,
+        studies,
+        testing,
+        train,
+    )
+    from turnabout.actions import Action, ActionSet
+    from turnabout.core import Attribution, Method, Problem, Proposal, Recourse, Status
+    from turnabout.errors import TurnaboutError
+    from turnabout.methods import find
+    from turnabout.schema import Binary, Category, Number, Ordinal, Passthrough, Schema
 
 __version__ = "0.1.0"
 
@@ -41,15 +62,25 @@ __all__ = [
     "train",
 ]
 
-_LATE = ("audit", "explain", "studies", "testing", "train")  # rooms most calls never enter; loaded when first used
+_HOME = {
+    "actions": ("Action", "ActionSet"),
+    "core": ("Attribution", "Method", "Problem", "Proposal", "Recourse", "Status"),
+    "errors": ("TurnaboutError",),
+    "methods": ("find",),
+    "schema": ("Binary", "Category", "Number", "Ordinal", "Passthrough", "Schema"),
+}
+"""The rooms that names come from. Rooms are loaded when they are first used, and torch with them."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _LATE:
-        import importlib
-
+    home = next((room for room, names in _HOME.items() if name in names), None)
+    if home is None:
+        if name.startswith("_") or importlib.util.find_spec(f"turnabout.{name}") is None:
+            raise AttributeError(f"module 'turnabout' has no attribute {name!r}")
         return importlib.import_module(f"turnabout.{name}")
-    raise AttributeError(f"module 'turnabout' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"turnabout.{home}"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

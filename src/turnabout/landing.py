@@ -1,6 +1,6 @@
 """Where new rows must land, beyond bare acceptance: what `find(landing=...)` takes."""
 
-from turnabout.core.landing import Calibration, Landing, Mirror, Probability, Profit
+from turnabout.core.landing_targets import Calibration, Landing, Mirror, Probability, Profit
 
 __all__ = ["Calibration", "Landing", "Mirror", "Probability", "Profit"]
 

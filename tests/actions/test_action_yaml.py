@@ -28,8 +28,8 @@ from turnabout.actions import (
     new,
     old,
 )
+from turnabout.actions.action_text import read_conditions, read_expression, read_price
 from turnabout.actions.prices import as_price
-from turnabout.actions.text import read_conditions, read_expression, read_price
 from turnabout.errors import ActionError
 
 SET = ActionSet(

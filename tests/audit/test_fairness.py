@@ -15,7 +15,7 @@ from turnabout.audit import recourse_under_noise
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.burden import Burden, dominance
 from turnabout.audit.fairness.contrasts import Contrast, MeanDifference, holm
-from turnabout.audit.fairness.of_recourse import fairness_of_recourse
+from turnabout.audit.fairness.fairness_of_recourse import fairness_of_recourse
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.core.result import PLANS
 from turnabout.errors import AuditError

@@ -12,8 +12,8 @@ from turnabout.audit.risk.accepting import WithinCost
 from turnabout.audit.risk.assess import Setting, assess
 from turnabout.audit.risk.calibration import cross_fitted, folds_of
 from turnabout.audit.risk.compliance import Causes
-from turnabout.audit.risk.of_recourse import risk_of_recourse
-from turnabout.audit.risk.report import Verdict
+from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
+from turnabout.audit.risk.risk_report import Verdict
 from turnabout.audit.risk.sums import Stand
 from turnabout.errors import AuditError
 from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians

@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 import turnabout as ta
 from turnabout.audit.risk.accepting import WithinCost
 from turnabout.audit.rounds.lender import capacity_cut
-from turnabout.audit.rounds.of_recourse import rounds_of_recourse
-from turnabout.audit.rounds.people import put_rows
+from turnabout.audit.rounds.rounds_of_recourse import rounds_of_recourse
+from turnabout.audit.rounds.simulated_people import put_rows
 from turnabout.models import LinearMargin
 from turnabout.studies.gaussian.gaussians import Gaussians
 

@@ -12,7 +12,7 @@ import torch
 
 import turnabout as ta
 from turnabout import costs, landing, rules
-from turnabout.core.progress import Bar
+from turnabout.progress_bar import Bar
 
 SCHEMA = ta.Schema((ta.Number("a", low=0, high=10, step=1), ta.Number("b", low=0, high=10, step=1), ta.Binary("c")))
 PEOPLE = pd.DataFrame({"a": [1, 2, 9], "b": [1, 2, 9], "c": [0, 1, 1]})

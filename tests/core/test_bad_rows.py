@@ -458,6 +458,28 @@ def test_a_model_that_knows_missing_levels_as_none_is_asked_about_none(tmp_path)
     assert model.predict(rows).all()
 
 
+def test_gaps_are_those_that_encoders_learned_column_by_column():
+    """Without a background only the encoder knows that a gap is None in one column and <NA> in the other."""
+    grade = pd.Series([1, 2, None] * 10, dtype=object)
+    code = pd.Series(pd.array([0, None, 5] * 9 + [0, 5, None], dtype="Int64"))
+    table = pd.DataFrame({"grade": grade, "code": code, "income": np.arange(30.0)})
+    columns = make_column_transformer((OneHotEncoder(), ["grade", "code"]), remainder="passthrough")
+    model = make_pipeline(columns, LogisticRegression()).fit(table, table.income > 15)
+    schema = ta.Schema(
+        [
+            ta.Category("grade", (1, 2), missing=True, moves="fixed"),
+            ta.Category("code", (0, 5), missing=True, moves="fixed"),
+            ta.Number("income", 0, 30, step=1),
+        ]
+    )
+    people = pd.DataFrame({"grade": pd.array([None, None, 1, 2], dtype="Int64")})
+    people["code"], people["income"] = pd.array([None, 0, None, 5], dtype="Int64"), [1.0, 2.0, 3.0, 4.0]
+    answer = ta.find(model, people, schema=schema)
+    assert list(answer.status) == [ta.Status.FOUND] * 4
+    rows = people.assign(grade=pd.Series([None, None, 1, 2], dtype=object), income=answer.options["income"].to_numpy())
+    assert model.predict(rows).all()
+
+
 @pytest.mark.parametrize("high", [0.4, 0.3])
 def test_people_in_single_precision_are_searched_in_single_precision(high):
     """Without a background only they say so; 0.3 as a float is more than 0.3, and a cut may lie between."""

@@ -10,7 +10,7 @@ import pytest
 
 import turnabout as ta
 from turnabout import landing
-from turnabout.core.landing import levels
+from turnabout.core.landing_targets import levels
 
 SCHEMA = ta.Schema(
     (

@@ -27,7 +27,7 @@ from turnabout.actions import (
     old,
 )
 from turnabout.core import Problem, replay
-from turnabout.core.noise import ROWS, draws_of, largest_theta, read_plans, under_noise
+from turnabout.core.plan_noise import ROWS, draws_of, largest_theta, read_plans, under_noise
 from turnabout.errors import MethodError
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 from turnabout.testing.deciders import weighing

@@ -48,7 +48,7 @@ def test_german_agrees_with_the_corrected_file_row_by_row(data_home: Path) -> No
 
 
 def test_german_embedded_file_is_written_from_the_published_one(data_home: Path) -> None:
-    from turnabout.datasets.files import obtain
+    from turnabout.datasets.data_files import obtain
 
     people, accepted = german.read_statlog(obtain(german.STATLOG).content, german.CORRECTED)
     data = datasets.load("german")

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from turnabout import datasets
-from turnabout.datasets import catalog, compas, files, taiwan
-from turnabout.datasets.files import SourceFile, obtain
+from turnabout.datasets import catalog, compas, data_files, taiwan
+from turnabout.datasets.data_files import SourceFile, obtain
 from turnabout.errors import DataError
 
 CONTENT = b"a,b\n1,2\n"
@@ -28,14 +28,14 @@ def empty_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No folder of data, an empty cache, and no network."""
     monkeypatch.delenv("TURNABOUT_DATA", raising=False)
     monkeypatch.setenv("TURNABOUT_CACHE", str(tmp_path / "cache"))
-    online = files.urllib.request.urlopen
+    online = data_files.urllib.request.urlopen
 
     def only_local(url: str, timeout: float) -> object:
         if not url.startswith("file:"):
             raise urllib.error.URLError("no network")
         return online(url, timeout=timeout)
 
-    monkeypatch.setattr(files.urllib.request, "urlopen", only_local)
+    monkeypatch.setattr(data_files.urllib.request, "urlopen", only_local)
 
 
 def published(path: Path, content: bytes) -> str:
@@ -53,23 +53,23 @@ def test_the_named_folder_is_read_first(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "data" / "toy" / ("toy.csv.gz" if packed else "toy.csv")
     path.write_bytes(gzip.compress(CONTENT) if packed else CONTENT)
     monkeypatch.setenv("TURNABOUT_DATA", str(tmp_path / "data"))
-    files.keep(SOURCE, b"not asked for")
+    data_files.keep(SOURCE, b"not asked for")
     found = obtain(SOURCE)
     assert found.content == CONTENT
     assert found.where == str(path)
 
 
 def test_then_the_cache(tmp_path: Path) -> None:
-    files.keep(SOURCE, CONTENT)
+    data_files.keep(SOURCE, CONTENT)
     assert obtain(SOURCE).where == str(tmp_path / "cache" / "toy" / "toy.csv")
 
 
 def test_cache_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TURNABOUT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert files.cache_folder() == tmp_path / "turnabout"
+    assert data_files.cache_folder() == tmp_path / "turnabout"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert files.cache_folder() == Path.home() / ".cache" / "turnabout"
+    assert data_files.cache_folder() == Path.home() / ".cache" / "turnabout"
 
 
 def test_then_the_publisher_and_the_file_is_kept(tmp_path: Path) -> None:

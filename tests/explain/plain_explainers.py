@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from turnabout.core.attribution import Kind
-from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import Fit
+from turnabout.explain.explainer import Explained, Explainer, ExplanationTask
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import torch
 import turnabout as ta
 from turnabout.errors import ExplainError
 from turnabout.explain import engine
-from turnabout.explain.base import Explainer
 from turnabout.explain.engine import (
     Affine,
     Alike,
@@ -20,13 +19,14 @@ from turnabout.explain.engine import (
     mean_error,
     paired_squares,
 )
-from turnabout.explain.lime.table import LimeTable
+from turnabout.explain.explainer import Explainer
+from turnabout.explain.lime.lime_table import LimeTable
 from turnabout.explain.score import Score, as_points
 from turnabout.explain.shapley.exact import ExactShapley
 from turnabout.explain.shapley.kernel import KernelShap
 from turnabout.explain.shapley.occlusion import Occlusion
+from turnabout.explain.slopes.gaussian_noise import Add, Gaussian, covariance_of
 from turnabout.explain.slopes.gradients import Gradient, GradientTimesInput, IntegratedGradients
-from turnabout.explain.slopes.noise import Add, Gaussian, covariance_of
 from turnabout.explain.slopes.smooth import CLime, SmoothGrad
 
 linear_model = pytest.importorskip("sklearn.linear_model")

@@ -180,7 +180,7 @@ def test_same_seed_same_answer_and_company_changes_nothing():
 
 def test_it_is_a_preset_of_the_engine():
     x, background = torch.as_tensor(points(3)), points(20, seed=1)
-    from turnabout.explain.base import ExplanationTask
+    from turnabout.explain.explainer import ExplanationTask
     from turnabout.explain.score import Score
 
     question = ExplanationTask(Score(bent), x, None, torch.as_tensor(background), 0)

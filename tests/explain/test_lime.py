@@ -14,10 +14,10 @@ from turnabout.core import Attribution, ConceptSpans, Pixels
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Affine, Design
 from turnabout.explain.lime.common import batched_fit, stability
-from turnabout.explain.lime.image import LimeImage, top_segments
+from turnabout.explain.lime.lime_image import LimeImage, top_segments
+from turnabout.explain.lime.lime_text import LimeText
 from turnabout.explain.lime.maskers import Blur, ConstantColor, ImageMasker, Infill, MeanColor, TextMasker
 from turnabout.explain.lime.superpixels import Rectangles
-from turnabout.explain.lime.text import LimeText
 from turnabout.studies.lime_limits import lime_exact
 
 TEXT = "A good film, not a bad film: good."

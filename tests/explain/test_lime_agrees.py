@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from turnabout.explain.lime.common import batched_fit
-from turnabout.explain.lime.image import LimeImage
+from turnabout.explain.lime.lime_image import LimeImage
+from turnabout.explain.lime.lime_table import LimeTable
+from turnabout.explain.lime.lime_text import LimeText
 from turnabout.explain.lime.maskers import ImageMasker, MeanColor, TextMasker
 from turnabout.explain.lime.superpixels import Rectangles
-from turnabout.explain.lime.table import LimeTable
-from turnabout.explain.lime.text import LimeText
 
 lime_tabular = pytest.importorskip("lime.lime_tabular")
 lime_text = pytest.importorskip("lime.lime_text")

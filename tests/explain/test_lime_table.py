@@ -12,7 +12,7 @@ import torch
 import turnabout as ta
 from turnabout.errors import ExplainError
 from turnabout.explain.lime.draws import BinnedFeature, Bins, NormalFeature, parts_of
-from turnabout.explain.lime.table import LimeTable
+from turnabout.explain.lime.lime_table import LimeTable
 
 RNG = np.random.default_rng(0)
 BACKGROUND = RNG.normal(size=(400, 3)) * [1.0, 2.0, 0.5] + [0.0, 1.0, -1.0]
@@ -171,7 +171,7 @@ def test_the_reference_asks_few_rows_for_many_people(monkeypatch):
     lime = LimeTable.reference(samples=100, select=None)
     whole = lime.explain(bent, BACKGROUND[:50], background=BACKGROUND)
     assert whole.asked == 99 + 50
-    monkeypatch.setattr("turnabout.explain.lime.table.HELD", 1000)
+    monkeypatch.setattr("turnabout.explain.lime.lime_table.HELD", 1000)
     parts = lime.explain(bent, BACKGROUND[:50], background=BACKGROUND)
     assert parts.values.to_numpy() == pytest.approx(whole.values.to_numpy(), abs=1e-12)
     assert LimeTable(samples=100).explain(bent, BACKGROUND[:5], background=BACKGROUND).asked == 5 * 99 + 5

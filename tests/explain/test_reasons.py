@@ -11,7 +11,7 @@ import pytest
 
 from turnabout.core import Attribution, Problem, Recourse, Status
 from turnabout.errors import ExplainError
-from turnabout.explain.lime.table import LimeTable
+from turnabout.explain.lime.lime_table import LimeTable
 from turnabout.explain.reason_codes.reasons import reasons
 from turnabout.explain.shapley.exact import ExactShapley
 from turnabout.explain.shapley.occlusion import Occlusion

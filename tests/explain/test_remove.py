@@ -7,7 +7,7 @@ import torch
 
 import turnabout as ta
 from turnabout.errors import ExplainError
-from turnabout.explain.base import ExplanationTask
+from turnabout.explain.explainer import ExplanationTask
 from turnabout.explain.score import Ridge, Score
 from turnabout.explain.shapley.exact import ExactShapley
 from turnabout.explain.shapley.kernel import KernelShap

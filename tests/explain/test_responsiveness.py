@@ -20,8 +20,8 @@ from turnabout.rules import AtMost, BoundRule, Box, Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 from turnabout.testing import random_case
 from turnabout.testing.by_hand import keeps, legal_values
+from turnabout.testing.chooser import SeededDice
 from turnabout.testing.deciders import EncodedFunction, affine, random_model, weighing
-from turnabout.testing.dice import SeededDice
 
 # -- three features by hand: margin = a + 2 b - 3 c - 0.25 in encoded units -----------------------------------------
 

@@ -26,7 +26,7 @@ from turnabout.explain.shapley.occlusion import Occlusion
 from turnabout.explain.shapley.remove import Background
 from turnabout.explain.shapley.structure import structured_shapley
 from turnabout.explain.shapley.values import Mixture, coalition_values
-from turnabout.models.base import Terms
+from turnabout.models.model import Terms
 
 
 def table(n=300, seed=0, missing=False):

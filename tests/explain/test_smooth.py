@@ -9,12 +9,12 @@ import torch
 
 import turnabout as ta
 from turnabout.errors import ExplainError
-from turnabout.explain.base import ExplanationTask
 from turnabout.explain.engine import Design
+from turnabout.explain.explainer import ExplanationTask
 from turnabout.explain.score import Ridge, Score, as_points
 from turnabout.explain.slopes.closed import mean_logistic
 from turnabout.explain.slopes.smooth import CLime, KnownCovariance, SmoothGrad
-from turnabout.models.base import Terms
+from turnabout.models.model import Terms
 
 W = torch.tensor([1.0, -2.0], dtype=torch.float64)
 SIGMA = [[0.5, 0.2], [0.2, 0.8]]

@@ -10,9 +10,9 @@ import torch
 import turnabout as ta
 from turnabout.errors import ExplainError
 from turnabout.explain.score import Score
-from turnabout.explain.slopes import trees as smooth_trees
+from turnabout.explain.slopes import smoothed_trees
 from turnabout.explain.slopes.smooth import CLime, SmoothGrad
-from turnabout.explain.slopes.trees import smooth_forest
+from turnabout.explain.slopes.smoothed_trees import smooth_forest
 
 compose = pytest.importorskip("sklearn.compose")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -184,7 +184,7 @@ def test_noise_does_not_make_a_missing_cell_a_number():
 def test_chunks_of_people_change_nothing(model, monkeypatch):
     x, s = SCHEMA.encode(people()), deviations(0.1)
     whole = smooth_forest(model.forest, x, s)
-    monkeypatch.setattr(smooth_trees, "CHUNK", 1)
+    monkeypatch.setattr(smoothed_trees, "CHUNK", 1)
     parts = smooth_forest(model.forest, x, s)
     np.testing.assert_allclose(parts.gradient, whole.gradient, atol=1e-13)
     np.testing.assert_allclose(parts.value, whole.value, atol=1e-13)

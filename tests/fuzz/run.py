@@ -192,6 +192,8 @@ def run(seed: int, seconds: float, cores: int, path: str | None = None) -> Summa
     for report in Crew(seed, seconds, cores).reports():
         summary.add(report)
         summary.seconds = time.time() - start
+        for fault in report.faults:
+            print(f"make fuzz ONE={report.seed}: {fault.kind}", file=sys.stderr, flush=True)
         if summary.seconds - said > 10:
             said = summary.seconds
             faults = sum(summary.faults.values())

@@ -36,7 +36,7 @@ from turnabout.actions import (
     old,
 )
 from turnabout.core import Problem, Status
-from turnabout.methods.sequences.search import SequenceSearch
+from turnabout.methods.sequences.sequence_search import SequenceSearch
 from turnabout.methods.sequences.solve import Effort
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing

@@ -8,7 +8,7 @@ import pytest
 import torch
 from test_certificate_cases import Case, Net, Straight, blank, finish, look_at, random_case, refuse, sampled
 
-from turnabout.datasets.files import on_disk
+from turnabout.datasets.data_files import on_disk
 from turnabout.methods.sequences.certificate import (
     certify,
     cheapest_absolute,

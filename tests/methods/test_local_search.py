@@ -14,8 +14,8 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from turnabout.core import Problem, Status
 from turnabout.costs import L0, L1, L2
 from turnabout.methods.bundles import Aims, bundle
-from turnabout.methods.candidates import LegalRows
 from turnabout.methods.local_search import LocalSearch
+from turnabout.methods.rows_to_try import LegalRows
 from turnabout.methods.single_changes import ManyCuts, SingleChanges
 from turnabout.models import Trees, wrap
 from turnabout.rules import AtMost, Implies, Linear, Rises

@@ -16,9 +16,9 @@ import turnabout as ta
 from turnabout.actions import Absolute, Action, ActionSet, KeepRatio, Parameter, Set, Shift, Squared, new, old
 from turnabout.methods.sequences.batch import Best
 from turnabout.methods.sequences.carlini import OVERFLOW, STEEP, Descent, Published, exponential
-from turnabout.methods.sequences.prices import own_price, reach
+from turnabout.methods.sequences.parameter_prices import own_price, reach
 from turnabout.methods.sequences.printable import printable, tightened
-from turnabout.methods.sequences.search import Ledger, loss_slope
+from turnabout.methods.sequences.sequence_search import Ledger, loss_slope
 from turnabout.methods.sequences.shrink import kinks, shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.trust import Prices, convex_step, walk

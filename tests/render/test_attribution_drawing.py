@@ -10,7 +10,7 @@ import pytest
 
 from turnabout.core import Attribution, ConceptSpans, Pixels
 from turnabout.errors import TurnaboutError
-from turnabout.render.attribution import draw_waterfall, write_attribution
+from turnabout.render.attribution_drawing import draw_waterfall, write_attribution
 from turnabout.render.highlight import write_highlight
 from turnabout.render.overlay import draw_overlay
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from turnabout.audit.risk.assess import Setting, assess
-from turnabout.audit.risk.of_recourse import risk_of_recourse
-from turnabout.audit.risk.report import Verdict
 from turnabout.audit.risk.resample import Counts, resampled_sums
+from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
+from turnabout.audit.risk.risk_report import Verdict
 from turnabout.audit.risk.sums import Stand
 from turnabout.studies.gaussian.coverage import risk_coverage
 from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians

@@ -13,9 +13,9 @@ import turnabout as ta
 from hand import SCHEMA as HAND
 from hand import Raise, linear, table
 from turnabout.errors import AuditError, ProblemError
-from turnabout.studies.attribution_maps.asking import Sticky, counterfactual_map
 from turnabout.studies.attribution_maps.attainable import attainable
-from turnabout.studies.attribution_maps.moves import Anywhere, OneFeature
+from turnabout.studies.attribution_maps.map_moves import Anywhere, OneFeature
+from turnabout.studies.attribution_maps.map_questions import Sticky, counterfactual_map
 from turnabout.studies.attribution_maps.sensitivity import recourse_sensitivity
 
 

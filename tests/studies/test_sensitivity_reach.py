@@ -12,9 +12,9 @@ import torch
 
 import turnabout as ta
 from hand import linear
-from turnabout.studies.attribution_maps.asking import asking
 from turnabout.studies.attribution_maps.attainable import attainable
-from turnabout.studies.attribution_maps.moves import Anywhere, OneFeature
+from turnabout.studies.attribution_maps.map_moves import Anywhere, OneFeature
+from turnabout.studies.attribution_maps.map_questions import asking
 from turnabout.studies.attribution_maps.ray import first_yes
 
 SCHEMA = ta.Schema((ta.Number("a", 0, 1), ta.Number("b", 0, 1)))

@@ -17,8 +17,8 @@ from hand import linear
 from turnabout.audit.estimate import Estimate
 from turnabout.intervals import wilson
 from turnabout.studies.gaussian.gaussians import Gaussians
-from turnabout.studies.strategic.lines import GaussianLine, PeopleLine
 from turnabout.studies.strategic.response import strategic_response
+from turnabout.studies.strategic.threshold_lines import GaussianLine, PeopleLine
 
 STUDY = GaussianLine(math.sqrt(2), math.sqrt(1.5))
 BEFORE = 0.12410653949496184

@@ -16,8 +16,8 @@ import turnabout as ta
 from turnabout.errors import AuditError, ProblemError
 from turnabout.studies.attribution_maps.conflict import find_conflicts, in_conflict
 from turnabout.studies.attribution_maps.line import one_dimension
-from turnabout.studies.attribution_maps.moves import Anywhere, OneFeature
-from turnabout.studies.attribution_maps.report import audit_attribution
+from turnabout.studies.attribution_maps.map_moves import Anywhere, OneFeature
+from turnabout.studies.attribution_maps.map_report import audit_attribution
 from turnabout.studies.attribution_maps.sensitivity import recourse_sensitivity
 from turnabout.studies.attribution_maps.witness import BrokenPremise, WitnessKind, find_witness
 

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from turnabout.studies.attribution_maps.report import audit_attribution
+from turnabout.studies.attribution_maps.map_report import audit_attribution
 from turnabout.studies.attribution_maps.witness import WitnessKind
 
 CELLS = 2001  # midpoints of as many cells of (-0.75, 0.75), 0 among them

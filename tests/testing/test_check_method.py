@@ -15,7 +15,7 @@ from turnabout.core import Method, Proposal
 from turnabout.errors import MethodError
 from turnabout.models import LinearMargin
 from turnabout.testing import ContractError, check_method, checks, examine
-from turnabout.testing.dice import SeededDice
+from turnabout.testing.chooser import SeededDice
 from turnabout.testing.generate import random_case
 from turnabout.testing.strategies import problems
 

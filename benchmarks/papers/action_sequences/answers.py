@@ -13,10 +13,10 @@ import torch
 from ledger import fingerprint
 
 import turnabout as ta
-from turnabout.core.noise import read_plans
 from turnabout.core.plan import replay
+from turnabout.core.plan_noise import read_plans
 from turnabout.methods.action_sequences import ActionSequences
-from turnabout.methods.sequences.search import SequenceSearch
+from turnabout.methods.sequences.sequence_search import SequenceSearch
 from turnabout.studies.domains import Domain
 from turnabout.typing import Tensor
 

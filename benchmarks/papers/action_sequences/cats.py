@@ -10,8 +10,8 @@ import torch
 from ledger import Outcome
 
 from action_sequences.answers import Watched, domain, hard_check
-from turnabout.datasets.files import cache_folder, obtain
-from turnabout.studies.domains.drawing import used_lines
+from turnabout.datasets.data_files import cache_folder, obtain
+from turnabout.studies.domains.drawing_domain import used_lines
 from turnabout.studies.domains.drawing_lines import CATS, stored_cats
 from turnabout.studies.domains.drawing_recogniser import Training
 

@@ -13,7 +13,7 @@ from action_sequences.scan import DEVIATION, DURATION, Network, rows
 from turnabout.core.run import Run
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.sequences.carlini import Published
-from turnabout.studies.domains import german
+from turnabout.studies.domains import german_domain
 from turnabout.typing import Tensor
 
 
@@ -37,8 +37,8 @@ def both_logits(network: Network, schema: ta.Schema) -> Callable[[Tensor], Tenso
     """Encoded rows (n, 63) -> the logits of a bad and of a good risk, (n, 2)."""
     gain, shift = torch.ones(schema.d, dtype=torch.float64), torch.zeros(schema.d, dtype=torch.float64)
     for feature, place in zip(schema, schema.slices, strict=True):
-        if feature.name in german.SCALES:
-            scale = german.SCALES[feature.name]
+        if feature.name in german_domain.SCALES:
+            scale = german_domain.SCALES[feature.name]
             gain[place] = feature.span / scale.std
             shift[place] = (feature.low - scale.mean) / scale.std
     layers = [(torch.tensor(kernel), torch.tensor(bias)) for kernel, bias in network.layers]

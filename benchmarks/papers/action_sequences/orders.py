@@ -20,7 +20,7 @@ from ledger import Outcome
 from action_sequences.answers import Answers
 from turnabout.core.run import Run
 from turnabout.methods.action_sequences import ActionSequences
-from turnabout.methods.sequences.search import SequenceSearch
+from turnabout.methods.sequences.sequence_search import SequenceSearch
 from turnabout.methods.sequences.words import Word
 
 SCORES = ("breadth", "objective", "gradient")

@@ -15,8 +15,8 @@ from ledger import Outcome
 from action_sequences.answers import Answers, Watched
 from turnabout.core.run import Run
 from turnabout.core.verify import clearance
-from turnabout.datasets.files import obtain
-from turnabout.studies.domains import german
+from turnabout.datasets.data_files import obtain
+from turnabout.studies.domains import german_domain
 
 # Columns of the study's rows, and means and deviations of its 900 training rows.
 DURATION, AMOUNT, AGE = 4, 21, 46
@@ -57,7 +57,7 @@ class Network:
 
 def rows() -> tuple[Network, np.ndarray]:
     """The network and the hundred rows (100, 63), read from the study's files; raw numbers are whole."""
-    stored, network = (obtain(source).content for source in german.RECIPE.sources)
+    stored, network = (obtain(source).content for source in german_domain.RECIPE.sources)
     z = np.loadtxt(io.BytesIO(stored), delimiter=",", skiprows=1)[:, :63]
     for column in MEAN:
         z[:, column] = (_raw(z, column).round() - MEAN[column]) / DEVIATION[column]

@@ -7,7 +7,7 @@ from ledger import Outcome
 
 import turnabout as ta
 from action_sequences.answers import Answers, Found, hard_check
-from turnabout.core.noise import draws_of, read_plans, under_noise
+from turnabout.core.plan_noise import draws_of, read_plans, under_noise
 
 THETAS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3)
 THETA, PROBABILITY, DRAWS = 0.03, 0.8, 1000

@@ -7,8 +7,8 @@ from ledger import Outcome
 
 from turnabout.audit.risk.excess import break_even, excess_risk
 from turnabout.studies.gaussian.gaussians import Gaussians
-from turnabout.studies.strategic.lines import GaussianLine
 from turnabout.studies.strategic.response import strategic_response
+from turnabout.studies.strategic.threshold_lines import GaussianLine
 
 
 def study(people: int) -> Outcome:

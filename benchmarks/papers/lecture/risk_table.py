@@ -18,9 +18,9 @@ from preparing import columns
 from rich.table import Table
 
 import turnabout as ta
-from turnabout.audit.risk.of_recourse import risk_of_recourse
 from turnabout.audit.risk.price import price_of_landing
-from turnabout.audit.risk.report import RiskReport
+from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
+from turnabout.audit.risk.risk_report import RiskReport
 from turnabout.core import Method, Recourse
 from turnabout.datasets import Dataset
 

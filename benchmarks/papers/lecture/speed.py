@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from ledger import Outcome
 
-from turnabout.audit.risk.of_recourse import risk_of_recourse
-from turnabout.explain.lime.image import LimeImage
+from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
+from turnabout.explain.lime.lime_image import LimeImage
 from turnabout.explain.shapley.games import shapley
 from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians
 

@@ -6,7 +6,7 @@ import torch
 from ledger import Outcome
 
 from turnabout.studies.attribution_maps.line import one_dimension
-from turnabout.studies.attribution_maps.report import audit_attribution
+from turnabout.studies.attribution_maps.map_report import audit_attribution
 from turnabout.typing import Tensor
 
 CELLS = 2001  # midpoints of as many cells of (-0.75, 0.75), 0 among them

@@ -18,7 +18,7 @@ import pandas as pd
 
 import turnabout as ta
 from turnabout.datasets import adult, bail, compas
-from turnabout.datasets.files import SourceFile, obtain
+from turnabout.datasets.data_files import SourceFile, obtain
 from turnabout.rules import Box
 from turnabout.schema import Binary, Category, Number
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from turnabout.actions.action_text import read_conditions, read_expression, read_price
 from turnabout.actions.effects import Effect, Scale, Set, Shift, read_effect
 from turnabout.actions.expressions import Condition, Expression, as_expression
 from turnabout.actions.numbers import checked, plain
 from turnabout.actions.prices import Price, Priced, as_price
-from turnabout.actions.text import read_conditions, read_expression, read_price
 from turnabout.documents import shown
 from turnabout.errors import ActionError
 from turnabout.typing import Json, Tensor, as_tuple

@@ -20,15 +20,15 @@ What a lender that looks at its own risk would do, and what attributions are wor
 `turnabout.studies.strategic` and `turnabout.studies.attribution_maps`.
 """
 
+from turnabout.audit.decision_noise import Natural, Turns, deepfool, model_under_noise, natural, recourse_under_noise
 from turnabout.audit.disparity import Difference, Disparity, disparity, threshold_at_precision
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.existence import Existence, existence
 from turnabout.audit.fairness.burden import Burden
 from turnabout.audit.fairness.contrasts import Contrast, MeanDifference
-from turnabout.audit.fairness.of_recourse import Fairness, fairness_of_recourse
+from turnabout.audit.fairness.fairness_of_recourse import Fairness, fairness_of_recourse
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroups import Subgroup, worst_subgroup
-from turnabout.audit.noise import Natural, Turns, deepfool, model_under_noise, natural, recourse_under_noise
 from turnabout.audit.ordinary import TwoSample, classifier_two_sample
 from turnabout.audit.promises.lasting import Lasting, lasting
 from turnabout.audit.promises.retrain import Retrained, after_retraining
@@ -37,11 +37,11 @@ from turnabout.audit.rates import Rate, RecourseRates, recourse_rates
 from turnabout.audit.risk.accepting import Decay, LogisticInCost, WithinCost
 from turnabout.audit.risk.compliance import Causes
 from turnabout.audit.risk.excess import break_even, excess_risk
-from turnabout.audit.risk.of_recourse import risk_of_recourse
 from turnabout.audit.risk.price import LandingPrice, price_of_landing
-from turnabout.audit.risk.report import RiskReport, Verdict
-from turnabout.audit.rounds.of_recourse import rounds_of_recourse
-from turnabout.audit.rounds.report import Rounds
+from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
+from turnabout.audit.risk.risk_report import RiskReport, Verdict
+from turnabout.audit.rounds.rounds_of_recourse import rounds_of_recourse
+from turnabout.audit.rounds.rounds_report import Rounds
 from turnabout.audit.sense import overdone
 
 __all__ = [

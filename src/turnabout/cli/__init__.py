@@ -2,7 +2,7 @@
 
 from turnabout.cli import auditing, explaining, plans, recourse, training
 from turnabout.cli.app import app, main
-from turnabout.cli.files import read_table
+from turnabout.cli.named_files import read_table
 from turnabout.cli.screen import frame_table
 
 __all__ = ["app", "auditing", "explaining", "frame_table", "main", "plans", "read_table", "recourse", "training"]

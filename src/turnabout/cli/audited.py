@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from turnabout.cli.people import read_accepted
+from turnabout.cli.people_options import read_accepted
 from turnabout.cli.reports import LoadedFiles
 from turnabout.cli.screen import say
 

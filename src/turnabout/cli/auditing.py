@@ -9,17 +9,18 @@ import typer
 
 from turnabout.cli.app import app
 from turnabout.cli.audited import Observed, as_trained, read_groups, read_repaid, told_labels
-from turnabout.cli.files import Target
+from turnabout.cli.named_files import Target
 from turnabout.cli.recourse import method_named, read_landing
 from turnabout.cli.reports import LoadedFiles, check_out, heard, made_with, pose, write_report
-from turnabout.cli.screen import progress_bar, say, stdout_for_data
+from turnabout.cli.screen import say, stdout_for_data
+from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
     from turnabout.audit.fairness.outcomes import Noise
-    from turnabout.audit.risk.report import RiskReport
+    from turnabout.audit.risk.risk_report import RiskReport
     from turnabout.core import Method, Problem, Recourse
     from turnabout.typing import Json
 
@@ -218,18 +219,18 @@ class _Audit:
 
     def _answers(self, problem: Problem, chosen: Method | None) -> tuple[Recourse, Recourse | None]:
         """Options as they come, and those that land where asked."""
-        from turnabout.core.landing import Calibration
+        from turnabout.core.landing_targets import Calibration
         from turnabout.methods.choice import choose
 
         method = choose(problem) if chosen is None else chosen.fit(problem)
-        with progress_bar("finding recourse") as progress:
+        with Bar("finding recourse") as progress:
             plain = method.find(self.people, seed=self.seed, progress=progress)
         if self.asked["landing"] is None:
             return plain, None
         known = self._known()
         eta = Calibration.of(self.question.model, self.people[known], self.repaid[known].astype(bool))
         landing = read_landing(self.asked["landing"], eta)
-        with progress_bar("landing higher") as progress:
+        with Bar("landing higher") as progress:
             return plain, method.find(self.people, seed=self.seed, progress=progress, landing=landing)
 
     def _noise(self, problem: Problem) -> Noise | None:
@@ -257,7 +258,7 @@ class _Audit:
         return np.asarray(self.question.model.judge(self.people)) >= 0
 
     def _risk(self, answer: Recourse, groups: pd.Series | None = None) -> RiskReport:
-        from turnabout.audit.risk.of_recourse import risk_of_recourse
+        from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
 
         return risk_of_recourse(
             self.question.model, self.people, self.repaid, answer, groups=groups,
@@ -265,7 +266,7 @@ class _Audit:
         )  # fmt: skip
 
     def _fairness(self, problem: Problem, answer: Recourse, parts: pd.DataFrame, noise: Noise | None) -> Json | None:
-        from turnabout.audit.fairness.of_recourse import fairness_of_recourse
+        from turnabout.audit.fairness.fairness_of_recourse import fairness_of_recourse
 
         if not parts.shape[1]:
             return None
@@ -279,7 +280,7 @@ class _Audit:
 
         if not self.asked["retrain"] or train is None:
             return None
-        with progress_bar("training again") as progress:
+        with Bar("training again") as progress:
             return after_retraining(
                 problem,
                 answer,

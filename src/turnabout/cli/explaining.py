@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from turnabout.cli.app import app
-from turnabout.cli.files import Target
+from turnabout.cli.named_files import Target
 from turnabout.cli.recourse import method_named
 from turnabout.cli.reports import LoadedFiles, check_out, heard, made_with, pose, write_report
-from turnabout.cli.screen import progress_bar, say, stdout_for_data
+from turnabout.cli.screen import say, stdout_for_data
+from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
     from turnabout.core import Attribution, Problem
-    from turnabout.explain.base import Explainer
+    from turnabout.explain.explainer import Explainer
     from turnabout.explain.score import Output
     from turnabout.typing import Json
 
@@ -104,7 +105,7 @@ def explain_people(
             say(f"note: {note}")
         attribution = attribute(question, problem, explainer, output, seed)
         finder = choose(problem) if chosen is None else chosen.fit(problem)
-        with progress_bar("finding recourse") as progress:
+        with Bar("finding recourse") as progress:
             answer = finder.find(table, seed=seed, progress=progress)
         document = assemble(problem, attribution, answer, most)
     asked: Json = {"people": people, "model": str(model), "background": background, "output": output}

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from turnabout.cli.app import actions_app, app
-from turnabout.cli.files import Target, class_named, load_model, open_table, read_table, set_id
+from turnabout.cli.named_files import Target, class_named, load_model, open_table, read_table, set_id
 from turnabout.cli.outputs import check_folder
-from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data
+from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data
+from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,7 @@ def plan(
         problem, table = from_files(people, model, schema, actions, background, threshold, target, id_column)
     table = only(table, person or [])
     method = ActionSequences(max_steps=max_steps, score=score, robust=robust, certify=certify).fit(problem)
-    with stdout_for_data(), progress_bar("finding plans") as progress:
+    with stdout_for_data(), Bar("finding plans") as progress:
         answer = method.find(
             table, options=options, seed=seed, time_limit=time_limit, query_limit=query_limit, progress=progress
         )
@@ -230,7 +231,7 @@ def write_plans(answer: Recourse, problem: Problem, format: Format) -> None:
 
 def check_pictures(folder: Path) -> None:
     """Refuse before the search what would fail after it."""
-    from turnabout.render.plan import need_matplotlib
+    from turnabout.render.plan_drawing import need_matplotlib
 
     check_folder("picture", folder)
     need_matplotlib()

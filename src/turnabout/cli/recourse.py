@@ -9,13 +9,14 @@ import typer
 from rich.table import Table
 
 from turnabout.cli.app import app, schema_app
-from turnabout.cli.files import Target, class_named, draft_schema, load_model, open_table, read_table, set_id
-from turnabout.cli.people import read_frame, read_labels
-from turnabout.cli.screen import frame_table, out, progress_bar, say, show_why, stdout_for_data, talk
+from turnabout.cli.named_files import Target, class_named, draft_schema, load_model, open_table, read_table, set_id
+from turnabout.cli.people_options import read_frame, read_labels
+from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data, talk
+from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
     from turnabout.core import Recourse
-    from turnabout.core.landing import Eta, Landing
+    from turnabout.core.landing_targets import Eta, Landing
 
 Format = Literal["json", "csv", "table"]
 UnseenLevels = Literal["avoid", "allow"]
@@ -33,7 +34,7 @@ def demo(
     """Train a credit model on the embedded data and find a plan for every refused person of its test part."""
     from turnabout.demo import run
 
-    with progress_bar("finding recourse") as progress:
+    with Bar("finding recourse") as progress:
         shown = run(seed=seed, options=options, progress=progress, say=talk.print)
     out.print(frame_table(shown.summary, "Test people"))
     out.print(frame_table(shown.metrics, "How good the plans are", digits=4))
@@ -109,7 +110,7 @@ def find(
             raise typer.BadParameter(f"the background has no column {labels!r}.", param_hint="--labels")
         accepted = read_labels(known, labels, yes, known_schema)
         known = known.drop(columns=labels)
-    with stdout_for_data(), progress_bar("finding recourse") as progress:
+    with stdout_for_data(), Bar("finding recourse") as progress:
         answer = find_recourse(
             fitted,
             table,
@@ -209,7 +210,7 @@ def method_named(name: str) -> Any:
 
 def read_landing(text: str | None, eta: Eta | None = None) -> Landing | None:
     """Where options must land: "0.7" or "mirror"; by the model's own probabilities where eta is None."""
-    from turnabout.core.landing import Mirror, Probability
+    from turnabout.core.landing_targets import Mirror, Probability
 
     if text is None:
         return None

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from turnabout.cli.files import class_named, draft_schema, load_model, open_table, set_id, with_plain_labels
+from turnabout.cli.named_files import class_named, draft_schema, load_model, open_table, set_id, with_plain_labels
 from turnabout.cli.outputs import check_files
-from turnabout.cli.people import read_frame
+from turnabout.cli.people_options import read_frame
 from turnabout.cli.recourse import DRAFTED
 from turnabout.cli.screen import say
 
@@ -106,7 +106,7 @@ def check_out(out: Path | None) -> Path | None:
     """The two files' common name; refuses before the work what would fail after it."""
     if out is None:
         return None
-    from turnabout.render.plan import need_matplotlib
+    from turnabout.render.plan_drawing import need_matplotlib
 
     if os.path.isdir(out):  # which never raises
         raise typer.BadParameter(

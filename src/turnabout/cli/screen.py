@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -18,9 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from turnabout.core import Recourse
-    from turnabout.typing import Progress as Callback
 
-__all__ = ["frame_table", "out", "progress_bar", "say", "show_why", "stdout_for_data", "talk"]
+__all__ = ["frame_table", "out", "say", "show_why", "stdout_for_data", "talk"]
 
 out = Console()
 talk = Console(stderr=True)
@@ -47,12 +43,3 @@ def show_why(answer: Recourse) -> None:
         out.print(frame_table(answer.waived.reset_index(), "Rules not checked, because a cell is missing"))
     if len(answer.why):
         out.print(frame_table(answer.why.reset_index()[["person", "reason", "binding", "proof"]], "No plan, and why"))
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callback]:
-    """A bar on stderr that takes (done, total)."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=talk, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from turnabout.cli.app import app
-from turnabout.cli.files import Target, class_named, load_model, open_table, read_table
+from turnabout.cli.named_files import Target, class_named, load_model, open_table, read_table
 from turnabout.cli.outputs import check_files
-from turnabout.cli.people import (
+from turnabout.cli.people_options import (
     Parts,
     check_few_move,
     read_accepted,
     read_region,
     split_people,
 )
-from turnabout.cli.screen import frame_table, progress_bar, say, stdout_for_data, talk
+from turnabout.cli.screen import frame_table, say, stdout_for_data, talk
+from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +87,7 @@ def train_model(
     region = read_region(reach, deviations, known, parts.train)
     if trees:
         check_few_move(region, known, "Trees have no slope")
-    with stdout_for_data(), progress_bar("training") as progress:
+    with stdout_for_data(), Bar("training") as progress:
         model, ordinary = fit_pair(known, region, lam, trees, epochs, seed, parts, progress)
     promise, lines = judge_pair(model, ordinary, parts, epsilon, alpha)
     model.threshold = lines[0].threshold
@@ -337,7 +338,7 @@ def best_rows(model: Model, region: Region | None) -> Callable[[pd.DataFrame], p
     from turnabout.models import Differentiable
     from turnabout.rules import Box
     from turnabout.train import ProjectedSteps, attain
-    from turnabout.train.cells import CellSearch
+    from turnabout.train.cell_search import CellSearch
 
     within = region or Box()
     sloped = isinstance(model, Differentiable)

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from turnabout.core.landing import Landing, Mirror, Probability
-from turnabout.core.progress import Bar
+from turnabout.core.landing_targets import Landing, Mirror, Probability
 from turnabout.costs import L1, Cost
 from turnabout.errors import MethodError, ProblemError, TurnaboutError, also
+from turnabout.progress_bar import Bar
 from turnabout.rules import Rule
 from turnabout.typing import Progress, is_number
 

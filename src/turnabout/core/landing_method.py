@@ -11,7 +11,7 @@ import pandas as pd
 
 from turnabout.core.builder import RecourseBuilder
 from turnabout.core.intake import take_in
-from turnabout.core.landing import Calibration, Landing, levels
+from turnabout.core.landing_targets import Calibration, Landing, levels
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
 from turnabout.core.result import Recourse, Status

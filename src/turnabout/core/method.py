@@ -14,8 +14,8 @@ from turnabout.core.arguments import as_device, as_landing, as_progress
 from turnabout.core.builder import Ended
 from turnabout.core.chunk import Chunk
 from turnabout.core.intake import Intake, as_people, take_in
-from turnabout.core.landing import Landing
 from turnabout.core.landing_method import LandingMethod
+from turnabout.core.landing_targets import Landing
 from turnabout.core.plan_stages import stages_for
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done

@@ -5,7 +5,7 @@
 L1(difficulty={'age': 5.0}) + 0.1 * L0()
 """
 
-from turnabout.costs.base import BoundCost, Cost, CostTerm, Scaled, Sum, from_dict
+from turnabout.costs.cost import BoundCost, Cost, CostTerm, Scaled, Sum, from_dict
 from turnabout.costs.norms import L0, L1, L2, MAD, Weighted
 from turnabout.costs.percentile import PercentileShift
 

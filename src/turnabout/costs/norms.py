@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from turnabout.costs.base import CHANGED, Cost, CostContext, CostTerm, _Leaf, check_weights, like
+from turnabout.costs.cost import CHANGED, Cost, CostContext, CostTerm, _Leaf, check_weights, like
 from turnabout.errors import ProblemError
 from turnabout.parameters import Flag, checked
 from turnabout.schema import Category

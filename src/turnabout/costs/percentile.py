@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from turnabout.costs.base import CostContext, CostTerm, _Leaf, like
+from turnabout.costs.cost import CostContext, CostTerm, _Leaf, like
 from turnabout.errors import ProblemError
 from turnabout.parameters import Choice, checked
 from turnabout.schema import Binary, Category

@@ -6,7 +6,7 @@ import io
 
 import pandas as pd
 
-from turnabout.datasets.files import SourceFile
+from turnabout.datasets.data_files import SourceFile
 from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Binary, Number, Schema
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from turnabout.datasets import adult, bail, compas, german, gmc, heloc, pima, taiwan
+from turnabout.datasets.data_files import FileContent, keep, obtain, on_disk
 from turnabout.datasets.dataset import Dataset
-from turnabout.datasets.files import FileContent, keep, obtain, on_disk
 from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.errors import DataError
 

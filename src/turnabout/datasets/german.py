@@ -13,7 +13,7 @@ from importlib import resources
 
 import pandas as pd
 
-from turnabout.datasets.files import SourceFile
+from turnabout.datasets.data_files import SourceFile
 from turnabout.datasets.recipe import DatasetRecipe
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 

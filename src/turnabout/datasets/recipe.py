@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from turnabout.datasets.files import SourceFile
+from turnabout.datasets.data_files import SourceFile
 from turnabout.schema import Schema
 
 Reader = Callable[..., tuple[pd.DataFrame, pd.Series]]

@@ -7,7 +7,7 @@ read_json, write_json, read_yaml, write_yaml, reads : texts, and errors that say
 """
 
 from turnabout.documents.document import Document, Versioned, plain_records, texts_of, write
-from turnabout.documents.files import Saved
+from turnabout.documents.saved import Saved
 from turnabout.documents.text import (
     DEEP,
     MOST_VALUES,

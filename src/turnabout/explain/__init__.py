@@ -14,13 +14,13 @@ An attribution is no distance to the boundary, and no advice. For advice ask `tu
 """
 
 from turnabout.core import Attribution
-from turnabout.explain.base import Explainer
 from turnabout.explain.engine import Affine, Alike, GradientMatching, LocalApproximation, SquaredError
+from turnabout.explain.explainer import Explainer
 from turnabout.explain.lime.common import Stability, stability
-from turnabout.explain.lime.image import LimeImage, top_segments
+from turnabout.explain.lime.lime_image import LimeImage, top_segments
+from turnabout.explain.lime.lime_table import LimeTable
+from turnabout.explain.lime.lime_text import LimeText
 from turnabout.explain.lime.superpixels import Felzenszwalb, Rectangles, Slic
-from turnabout.explain.lime.table import LimeTable
-from turnabout.explain.lime.text import LimeText
 from turnabout.explain.reason_codes.reasons import Reasons, reasons
 from turnabout.explain.reason_codes.responsiveness import Responsiveness, responsiveness
 from turnabout.explain.recommend import Recommendation, recommend
@@ -28,8 +28,8 @@ from turnabout.explain.score import Ridge, Score
 from turnabout.explain.shapley.exact import ExactShapley
 from turnabout.explain.shapley.kernel import KernelShap
 from turnabout.explain.shapley.occlusion import Occlusion
+from turnabout.explain.slopes.gaussian_noise import Add, Gaussian
 from turnabout.explain.slopes.gradients import DegenerateGradient, Gradient, GradientTimesInput, IntegratedGradients
-from turnabout.explain.slopes.noise import Add, Gaussian
 from turnabout.explain.slopes.smooth import CLime, SmoothGrad
 from turnabout.explain.trust.disagreement import Disagreement, disagreement
 from turnabout.explain.trust.manipulation import Manipulability, manipulability

@@ -11,8 +11,8 @@ import torch
 
 from turnabout.errors import ExplainError
 from turnabout.models import Additive, Differentiable, LinearMargin, Model, ReluNet, Trees
-from turnabout.models.base import Terms
 from turnabout.models.forest import Forest
+from turnabout.models.model import Terms
 from turnabout.typing import Tensor
 
 SLICE = 1 << 18  # points asked in one call

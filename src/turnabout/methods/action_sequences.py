@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Self, get_args
 import torch
 
 from turnabout.core import Method, Problem, Proposal
-from turnabout.core.noise import draws_of, largest_theta, under_noise
 from turnabout.core.plan import PlanColumns, Plans
+from turnabout.core.plan_noise import draws_of, largest_theta, under_noise
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
-from turnabout.methods.sequences.decision import StateMargins
 from turnabout.methods.sequences.printable import Accept, printable, tightened
 from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
 from turnabout.methods.sequences.rules import Rules, order_matters
-from turnabout.methods.sequences.search import Score, SequenceSearch
+from turnabout.methods.sequences.sequence_search import Score, SequenceSearch
 from turnabout.methods.sequences.solve import STARTS, Effort, Solver
+from turnabout.methods.sequences.state_margins import StateMargins
 from turnabout.methods.sequences.words import SequenceSet, Word, as_tensor
 from turnabout.models import Differentiable
 from turnabout.parameters import Choice, Finite, Flag, Instance, Maybe, Share, Whole, checked

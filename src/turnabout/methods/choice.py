@@ -7,7 +7,7 @@ from typing import Any
 
 from turnabout.core import Method, Problem, Recourse
 from turnabout.core.arguments import instance_of
-from turnabout.core.landing import Landing
+from turnabout.core.landing_targets import Landing
 from turnabout.costs import Cost
 from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import ExactLinear

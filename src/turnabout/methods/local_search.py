@@ -9,8 +9,8 @@ import torch
 from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.bundles import Aims, bundle
-from turnabout.methods.candidates import LegalRows, accepted_rows, nearest, scattered
 from turnabout.methods.incumbent import SAME, Incumbent
+from turnabout.methods.rows_to_try import LegalRows, accepted_rows, nearest, scattered
 from turnabout.methods.single_changes import MoveTargets, SingleChanges
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Tensor

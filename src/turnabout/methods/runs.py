@@ -18,7 +18,7 @@ from turnabout.core import Problem
 from turnabout.methods.moves import bent_features
 from turnabout.models import Terms
 from turnabout.rules import BoundImplies, BoundKnownLevels
-from turnabout.rules.base import TOLERANCE
+from turnabout.rules.rule import TOLERANCE
 from turnabout.schema import Category, Scalar
 from turnabout.schema.features import GRID_NOISE
 from turnabout.schema.legal_values import first_beyond, is_stuck, legal_multiples, value_at

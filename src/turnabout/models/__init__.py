@@ -1,7 +1,7 @@
 """What the decision maker says: one margin with one sign, and what is known of its inner form."""
 
-from turnabout.models.base import Additive, Differentiable, Jumps, LinearMargin, Model, ReluNet, Terms, Trees
 from turnabout.models.functions import Remote
+from turnabout.models.model import Additive, Differentiable, Jumps, LinearMargin, Model, ReluNet, Terms, Trees
 from turnabout.models.wrapping import wrap
 
 __all__ = [

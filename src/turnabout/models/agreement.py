@@ -10,8 +10,8 @@ import pandas as pd
 import torch
 
 from turnabout.errors import ModelError, SchemaError
-from turnabout.models.base import Additive, Judge, Model, Trees
 from turnabout.models.batch_noise import margin_gap
+from turnabout.models.model import Additive, Judge, Model, Trees
 from turnabout.models.probe import legal_position, random_rows
 from turnabout.schema import Number, Schema
 from turnabout.typing import Tensor

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.models.base import Judge, Model
 from turnabout.models.decision import logit
+from turnabout.models.model import Judge, Model
 
 SAFETY = 10.0  # times the largest difference measured: options are more than the rows it was measured on
 FLOAT64 = 1e-11  # differences up to this are float64's own, and far below the margin that every option must have

@@ -15,8 +15,8 @@ import pandas as pd
 
 from turnabout.errors import ModelError
 from turnabout.models.libraries import library_of
-from turnabout.models.libraries.base import Types
 from turnabout.models.libraries.inside import fitted_parts
+from turnabout.models.libraries.library import Types
 from turnabout.schema import Schema
 from turnabout.schema.features import is_missing
 from turnabout.schema.put import retype
@@ -95,16 +95,24 @@ class PlainTypes:
     With `as_given` they are not, where the training table is not known: a function may tell <NA> from NaN. What a gap
     means to a model may depend on its type: margins are lowered to those in every type that it comes in.
 
-    A model that cannot take plain types either is asked in those of the training table, where that is known, then with
-    codes as objects, which files and tables without a background do not tell from numbers, then with None for a missing
-    level, which files do not tell from NaN, and then with True, False and gaps as pandas' boolean.
+    A model that cannot take plain types either is asked with None where its encoders learned None (`none_in`: these
+    columns), in the types of the training table, where that is known, with codes as objects, which files and tables
+    without a background do not tell from numbers, with None for a missing level, which files do not tell from NaN, and
+    with True, False and gaps as pandas' boolean.
     """
 
-    def __init__(self, schema: Schema, like: pd.DataFrame | None, as_given: bool = False):
+    def __init__(
+        self,
+        schema: Schema,
+        like: pd.DataFrame | None,
+        as_given: bool = False,
+        none_in: frozenset[str] = frozenset(),
+    ):
         self.keeps_nullable = as_given and like is None
         self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
         self._levels = {f.name for f in schema.features if hasattr(f, "levels")}
         self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
+        self._none_in = none_in
         self._marks: dict[Any, object] = {}
         self._like = like
         self._trained: dict[Any, Any] = {} if like is None else like.dtypes.to_dict()
@@ -120,7 +128,14 @@ class PlainTypes:
         except ModelError:
             raise
         except Exception as error:
-            for change in (self, self._as_trained, self._levels_as_objects, self._missing_as_none, self._booleans):
+            for change in (
+                self,
+                self._as_encoded,
+                self._as_trained,
+                self._levels_as_objects,
+                self._missing_as_none,
+                self._booleans,
+            ):
                 if (other := change(frame)) is not frame:
                     try:
                         return question(other)
@@ -194,9 +209,17 @@ class PlainTypes:
         names = [name for name in plain if frame[name].dtype.kind in "biuf"]
         return frame.astype(dict.fromkeys(names, object)) if names else frame
 
+    def _as_encoded(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame in plain types, with None for gaps where encoders learned it."""
+        names = self._none_in.intersection(frame.columns[frame.isna().any()])
+        return self(frame).assign(**self._with_none(frame, names)[list(names)]) if names else frame
+
     def _missing_as_none(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return self._with_none(frame, self._levels.intersection(frame.columns[frame.isna().any()]))
+
+    def _with_none(self, frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
         changed = {}
-        for name in self._levels.intersection(frame.columns[frame.isna().any()]):
+        for name in names:
             if not isinstance(frame[name].dtype, pd.CategoricalDtype):
                 column = frame[name].astype(object)
                 changed[name] = column.where(column.notna(), None)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from turnabout.errors import ModelError
-from turnabout.models.base import Scale
+from turnabout.models.model import Scale
 from turnabout.typing import Tensor
 
 TIE = 1e-9  # margins this near to zero are settled by the original's own predict

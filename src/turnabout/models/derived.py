@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from turnabout.errors import ModelError
-from turnabout.models.base import Additive, Differentiable, Judge, Model, Scale
+from turnabout.models.model import Additive, Differentiable, Judge, Model, Scale
 from turnabout.typing import Tensor
 
 STEADY = 1e-6  # by which the effect of the cells may differ between people

@@ -15,7 +15,6 @@ import pandas as pd
 from turnabout.documents import shown
 from turnabout.errors import ModelError
 from turnabout.models.agreement import boundary_sample, compare, sample, step_sample
-from turnabout.models.base import Model, Scale, ShiftedJudge
 from turnabout.models.batch_noise import note_gap, note_noise
 from turnabout.models.column_types import training_types
 from turnabout.models.decision import ByLabel, ByProbability, ByScore, ClassDecision, Decision, InRange
@@ -30,6 +29,7 @@ from turnabout.models.libraries.meta_estimators import (
     unstack,
 )
 from turnabout.models.libraries.raw_forest import NotCompilable
+from turnabout.models.model import Model, Scale, ShiftedJudge
 from turnabout.models.original import AskedEstimator, EstimatorJudge
 from turnabout.models.pipeline import compile_estimator
 from turnabout.models.probe import base_row, random_rows

@@ -13,7 +13,7 @@ import numpy as np
 from turnabout.errors import ModelError, ProblemError
 
 if TYPE_CHECKING:
-    from turnabout.models.base import Model
+    from turnabout.models.model import Model
 
 Sense = Literal["good", "bad"]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from turnabout.models.base import Judge, Jumps, Model, Terms
 from turnabout.models.decision import Decision
+from turnabout.models.model import Judge, Jumps, Model, Terms
 from turnabout.schema import Schema
 from turnabout.typing import Tensor
 

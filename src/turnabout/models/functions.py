@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import ModelError
-from turnabout.models.base import Model, Scale
 from turnabout.models.batch_noise import FUNCTION, REMOTE, note_noise
 from turnabout.models.column_types import (
     PlainTypes,
@@ -22,6 +21,7 @@ from turnabout.models.column_types import (
     categorical_dtypes,
 )
 from turnabout.models.decision import InRange, settle
+from turnabout.models.model import Model, Scale
 from turnabout.models.probe import random_rows
 from turnabout.parameters import Finite, Maybe, Whole, checked
 from turnabout.schema import Schema, mold

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from turnabout.models.base import Model, Trees
 from turnabout.models.forest import Forest
+from turnabout.models.model import Model, Trees
 from turnabout.typing import Tensor
 
 NUMBERS = 1 << 21  # numbers held at a time

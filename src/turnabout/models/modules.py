@@ -12,12 +12,12 @@ from torch import nn
 
 from turnabout.errors import ModelError
 from turnabout.models.agreement import Agreement, compare, sample
-from turnabout.models.base import Model, Scale
 from turnabout.models.batch_noise import note_gap, note_noise
 from turnabout.models.column_types import call_failed
 from turnabout.models.decision import ByProbability, ClassDecision, Decision, InRange, settle
 from turnabout.models.forms import Layers, SmoothModel, layered_model
 from turnabout.models.libraries.torch import Walk, leaves, module_noise, own_dtype, rounding, walk, without_tail
+from turnabout.models.model import Model, Scale
 from turnabout.models.probe import random_rows
 from turnabout.schema import Schema
 from turnabout.typing import Tensor

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import ModelError
-from turnabout.models.base import Scale
 from turnabout.models.column_types import (
     PlainTypes,
     as_category,
@@ -18,6 +17,8 @@ from turnabout.models.column_types import (
     unknown_cells,
 )
 from turnabout.models.decision import TIE, Ask, ClassDecision, Decision, settle
+from turnabout.models.libraries.inside import encoded_cells
+from turnabout.models.model import Scale
 from turnabout.schema import Schema, as_frame
 
 T = TypeVar("T")
@@ -53,7 +54,8 @@ class AskedEstimator:
         self.like = like
         self.strict = strict
         self._schema = schema
-        self._plain = PlainTypes(schema, like)
+        none_in = frozenset(name for name, cells in encoded_cells(estimator) if None in cells)
+        self._plain = PlainTypes(schema, like, none_in=none_in)
 
     def trained_on(self, like: pd.DataFrame) -> AskedEstimator:
         """This estimator, told the types and the marks of missing cells of the training table."""

@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 
 from turnabout.errors import ModelError
-from turnabout.models.base import Jumps, Model, Terms
 from turnabout.models.decision import Decision
 from turnabout.models.forms import (
     LayeredScores,
@@ -24,6 +23,7 @@ from turnabout.models.forms import (
 )
 from turnabout.models.libraries.meta_estimators import EstimatorParts
 from turnabout.models.libraries.raw_forest import NotCompilable
+from turnabout.models.model import Jumps, Model, Terms
 from turnabout.models.original import AskedEstimator, EstimatorJudge
 from turnabout.models.probe import Preprocessing, fit_preprocessing
 from turnabout.models.stepped import read_steps

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.models.base import Model
 from turnabout.models.decision import ByProbability, ByScore, ClassDecision, Decision, InRange, logit
 from turnabout.models.encoded_cuts import Floats
 from turnabout.models.forest import Forest
@@ -22,6 +21,7 @@ from turnabout.models.forest_compile import Input, compile_forest
 from turnabout.models.libraries import library_of, read_forest
 from turnabout.models.libraries.raw_forest import NotCompilable, RawForest
 from turnabout.models.libraries.scikit_learn import scaler_formulas
+from turnabout.models.model import Model
 from turnabout.models.original import EstimatorJudge
 from turnabout.models.probe import Pieces, Probes, probes
 from turnabout.models.stepped import read_steps

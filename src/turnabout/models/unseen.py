@@ -15,8 +15,8 @@ import pandas as pd
 import torch
 
 from turnabout.errors import TurnaboutError
-from turnabout.models.base import Model
 from turnabout.models.libraries.inside import encoded_levels
+from turnabout.models.model import Model
 from turnabout.models.probe import base_row
 from turnabout.schema import Category, Feature, Ordinal, Schema
 from turnabout.schema.levels import raw_codes

@@ -9,11 +9,11 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import ModelError
-from turnabout.models.base import Model
 from turnabout.models.decision import ClassDecision, check_threshold
 from turnabout.models.estimators import is_estimator, wrap_estimator
 from turnabout.models.favourable import Guess
 from turnabout.models.functions import wrap_function
+from turnabout.models.model import Model
 from turnabout.models.modules import Output, wrap_module
 from turnabout.models.unseen import UnseenLevels, mark_unseen
 from turnabout.schema import Schema, as_frame

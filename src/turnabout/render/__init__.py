@@ -8,13 +8,13 @@ draw_risk_curve, draw_landings, draw_landing_histogram, draw_groups, draw_sweep 
 audit_page, explain_page : self-contained pages, from the documents of `turnabout audit` and `turnabout explain`.
 """
 
-from turnabout.render.attribution import draw_waterfall, write_attribution
+from turnabout.render.attribution_drawing import draw_waterfall, write_attribution
 from turnabout.render.audit_page import audit_page
 from turnabout.render.drawing import draw_strokes
 from turnabout.render.explain_page import explain_page
 from turnabout.render.highlight import write_highlight
 from turnabout.render.overlay import draw_overlay
-from turnabout.render.plan import draw_plan, save_plan, write_plan
+from turnabout.render.plan_drawing import draw_plan, save_plan, write_plan
 from turnabout.render.plane import landing_plane
 from turnabout.render.risk import draw_groups, draw_landing_histogram, draw_landings, draw_risk_curve
 from turnabout.render.sweep import draw_sweep

@@ -14,7 +14,7 @@ import pandas as pd
 from turnabout.core import Attribution
 from turnabout.documents import reads
 from turnabout.errors import TurnaboutError
-from turnabout.render.attribution import draw_waterfall
+from turnabout.render.attribution_drawing import draw_waterfall
 from turnabout.render.page import (
     Html,
     Section,
@@ -29,7 +29,7 @@ from turnabout.render.page import (
     table,
     write_page,
 )
-from turnabout.render.plan import need_matplotlib
+from turnabout.render.plan_drawing import need_matplotlib
 from turnabout.render.risk import NARROW, SIZE, draw_groups
 from turnabout.typing import Json
 

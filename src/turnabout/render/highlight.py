@@ -8,8 +8,8 @@ import numpy as np
 
 from turnabout.core import Attribution, ConceptSpans
 from turnabout.errors import TurnaboutError
-from turnabout.render.attribution import least
-from turnabout.render.plan import AWAY, EDGE, TOWARDS, number, signed
+from turnabout.render.attribution_drawing import least
+from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, number, signed
 
 STRONG = 0.55  # opacity behind the most important word
 FAINT = 0.05  # share of the largest value below which a word is not marked

@@ -9,8 +9,8 @@ import numpy as np
 
 from turnabout.core import Attribution, Pixels
 from turnabout.errors import TurnaboutError
-from turnabout.render.attribution import Bars, least, literal, read_bars, rim
-from turnabout.render.plan import AWAY, EDGE, TOWARDS, need_matplotlib, number, signed
+from turnabout.render.attribution_drawing import Bars, least, literal, read_bars, rim
+from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, need_matplotlib, number, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NewType
 
-from turnabout.render.plan import need_matplotlib
+from turnabout.render.plan_drawing import need_matplotlib
 from turnabout.typing import Json
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.render.plan import EDGE, TOWARDS, YES, need_matplotlib
+from turnabout.render.plan_drawing import EDGE, TOWARDS, YES, need_matplotlib
 from turnabout.typing import Json
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.render.plan import need_matplotlib
+from turnabout.render.plan_drawing import need_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

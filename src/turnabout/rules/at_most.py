@@ -9,7 +9,7 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.base import TOLERANCE, BoundRule, Rule, check_feature, find_feature
+from turnabout.rules.rule import TOLERANCE, BoundRule, Rule, check_feature, find_feature
 from turnabout.schema import Schema
 from turnabout.typing import Tensor, as_tuple, is_whole
 

@@ -12,8 +12,8 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.base import TOLERANCE, check_feature, find_feature
 from turnabout.rules.grid import Grid
+from turnabout.rules.rule import TOLERANCE, check_feature, find_feature
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.typing import Json, Level, Tensor, as_float
 

@@ -17,9 +17,9 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.base import Rule
 from turnabout.rules.equations_bound import BoundEquations
 from turnabout.rules.equations_fit import estimate
+from turnabout.rules.rule import Rule
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor, as_float, as_tuple
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from turnabout.errors import RuleError
-from turnabout.rules.base import TOLERANCE, BoundRule, find_feature
 from turnabout.rules.linear import _address
+from turnabout.rules.rule import TOLERANCE, BoundRule, find_feature
 from turnabout.schema import Feature, Number, Scalar, Schema
 from turnabout.schema.features import GRID_NOISE
 from turnabout.typing import Tensor

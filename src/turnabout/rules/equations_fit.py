@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from turnabout.errors import RuleError
-from turnabout.rules.base import find_feature
+from turnabout.rules.rule import find_feature
 from turnabout.schema import Category, Scalar, Schema
 from turnabout.typing import Tensor
 

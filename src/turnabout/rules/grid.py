@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from turnabout.rules.base import TOLERANCE
+from turnabout.rules.rule import TOLERANCE
 from turnabout.schema import Scalar, Schema
 from turnabout.typing import Tensor
 

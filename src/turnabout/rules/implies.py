@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 
 from turnabout.errors import RuleError
-from turnabout.rules.base import TOLERANCE, BoundRule, Rule
 from turnabout.rules.conditions import BoundCondition, ChangeCondition, Changes, read_condition
+from turnabout.rules.rule import TOLERANCE, BoundRule, Rule
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor
 

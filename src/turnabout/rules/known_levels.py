@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from turnabout.errors import RuleError
-from turnabout.rules.base import BoundRule, Rule, find_feature
+from turnabout.rules.rule import BoundRule, Rule, find_feature
 from turnabout.schema import Category, Number, Schema
 from turnabout.typing import Json, Level, Tensor
 

@@ -11,8 +11,8 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.base import TOLERANCE, BoundRule, LinearForm, Rule, check_feature, check_name, find_feature
 from turnabout.rules.grid import Grid
+from turnabout.rules.rule import TOLERANCE, BoundRule, LinearForm, Rule, check_feature, check_name, find_feature
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.typing import Tensor, as_float
 

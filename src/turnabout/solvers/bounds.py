@@ -7,9 +7,9 @@ from typing import Protocol
 
 import torch
 
-from turnabout.models.base import LinearMargin, Model, ReluNet, Trees
 from turnabout.models.forest import Forest
 from turnabout.models.forms import Layers
+from turnabout.models.model import LinearMargin, Model, ReluNet, Trees
 from turnabout.typing import Tensor
 
 AT_ONCE = 1 << 22  # boxes times nodes of trees held together

@@ -14,8 +14,8 @@ import pandas as pd
 from turnabout.core import Problem
 from turnabout.errors import MethodError
 from turnabout.testing.checks import Check, checks
+from turnabout.testing.chooser import SeededDice
 from turnabout.testing.deciders import kinds_for
-from turnabout.testing.dice import SeededDice
 from turnabout.testing.generate import Case, random_case
 from turnabout.testing.known import known_problems
 from turnabout.testing.real import estimators_for, real_case

@@ -14,8 +14,8 @@ from torch import nn
 
 from turnabout.models import Additive, Differentiable, LinearMargin, Model, ReluNet, Trees, wrap
 from turnabout.schema import Category, Number, Schema
-from turnabout.testing.dice import SeededDice
-from turnabout.testing.people import random_people
+from turnabout.testing.chooser import SeededDice
+from turnabout.testing.random_people import random_people
 from turnabout.typing import Tensor
 
 Kind = Literal["linear", "net", "function", "steps", "tree"]

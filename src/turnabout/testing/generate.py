@@ -13,9 +13,9 @@ from turnabout.costs import L0, L1, L2, MAD, Cost, PercentileShift
 from turnabout.errors import ProblemError, RuleError
 from turnabout.rules import AtMost, Changes, Implies, Is, Linear, Ordered, Rises, Rule
 from turnabout.schema import Category, Number, Scalar, Schema
+from turnabout.testing.chooser import Chooser, SeededDice
 from turnabout.testing.deciders import Kind, kinds_for, random_model
-from turnabout.testing.dice import Chooser, SeededDice
-from turnabout.testing.people import random_people, random_schema
+from turnabout.testing.random_people import random_people, random_schema
 
 BACKGROUND = 60
 

@@ -17,10 +17,10 @@ from turnabout.costs import L0, L1
 from turnabout.rules import Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 from turnabout.testing.by_hand import as_column, differs, keeps, legal_values
+from turnabout.testing.chooser import SeededDice
 from turnabout.testing.deciders import Kind, kinds_for, weighing
-from turnabout.testing.dice import SeededDice
 from turnabout.testing.generate import Case, acting, random_case
-from turnabout.testing.people import random_people
+from turnabout.testing.random_people import random_people
 
 LIMIT = 20_000  # rows to try for one person
 

@@ -21,7 +21,7 @@ from turnabout.rules import Rule
 from turnabout.schema import Schema
 from turnabout.testing.deciders import kinds_for, random_model
 from turnabout.testing.generate import random_case, random_cost, random_rules
-from turnabout.testing.people import random_people, random_schema
+from turnabout.testing.random_people import random_people, random_schema
 
 T = TypeVar("T")
 Draw = Callable[[st.SearchStrategy[Any]], Any]

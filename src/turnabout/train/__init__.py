@@ -4,11 +4,11 @@ from turnabout.nn.inner import Corners, FineGrid, Inner, LinearStep, ProjectedSt
 from turnabout.train.attain import attain
 from turnabout.train.calibrate import calibrate, calibrate_search, certify, pac_threshold
 from turnabout.train.certificate import Certificate, Shortfall
+from turnabout.train.granting_trees import GrantingTrees
 from turnabout.train.pare import Pare, fit_together
 from turnabout.train.seen import Seen
 from turnabout.train.shift import ShiftReport, compare
 from turnabout.train.thresholds import best_threshold, pac_rank, rows_needed
-from turnabout.train.trees import GrantingTrees
 
 __all__ = [
     "Certificate",

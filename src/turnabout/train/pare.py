@@ -16,12 +16,12 @@ from turnabout.models import Model, wrap
 from turnabout.nn.inner import Inner, LinearStep
 from turnabout.nn.mlp import Activation, StackedMlp
 from turnabout.parameters import Choice, Each, Finite, Flag, Maybe, Positive, Whole, check_parameters, checked
+from turnabout.progress_bar import Bar
 from turnabout.rules.regions import Region
 from turnabout.schema import Schema, as_frame
 from turnabout.train.attain import attain
 from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import class_weights, split, standards
-from turnabout.train.progress import TrainingBar
 from turnabout.train.seen import Seen
 from turnabout.train.stack import Examples, History, Keep, StackSettings, train_stack
 from turnabout.typing import Progress, Tensor
@@ -194,7 +194,7 @@ def fit_together(
     parts = [split(labels[r], r, first.validation, seed) for r, seed in zip(given, seeds)]
     x = first.schema.encode(table)
     net, examples, settings = _assemble(first, estimators, x, labels, parts)
-    bar = TrainingBar("training") if progress is True else nullcontext(progress or None)
+    bar = Bar("training") if progress is True else nullcontext(progress or None)
     with bar as report:
         history = train_stack(net, examples, settings, report)
     for m, estimator in enumerate(estimators):

@@ -12,7 +12,7 @@ from published import load
 from turnabout.actions import ActionSet
 from turnabout.core import Problem, Status, replay
 from turnabout.methods import ActionSequences
-from turnabout.studies.domains import german
+from turnabout.studies.domains import german_domain
 
 
 def answered(domain, people, options=1, **parameters):
@@ -60,7 +60,7 @@ def network(home):
 
 def least_one_step(margin, z, points=20_000):
     """The least cost of a single action for one standardised row, by looking everywhere."""
-    scales = german.SCALES
+    scales = german_domain.SCALES
     raw = {
         at: scales[name].mean + scales[name].std * z[at]
         for at, name in ((DURATION, "loan_duration"), (AMOUNT, "credit_amount"), (AGE, "age"))

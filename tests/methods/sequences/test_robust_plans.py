@@ -11,7 +11,7 @@ from tests.methods.sequences.toys import check_plans, costs, crowd, plain, refus
 
 from turnabout.actions import Absolute, Action, ActionSet, Parameter, Set, Shift, Squared, new
 from turnabout.core import Problem, Status
-from turnabout.core.noise import draws_of, read_plans, under_noise
+from turnabout.core.plan_noise import draws_of, read_plans, under_noise
 from turnabout.methods import ActionSequences
 from turnabout.models import wrap
 from turnabout.schema import Category, Schema

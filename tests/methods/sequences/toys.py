@@ -11,7 +11,7 @@ from torch import nn
 
 from turnabout.actions import Action, ActionSet, Shift
 from turnabout.core import Problem, replay
-from turnabout.core.noise import read_plans
+from turnabout.core.plan_noise import read_plans
 from turnabout.core.run import Run
 from turnabout.methods import ActionSequences
 from turnabout.models import wrap

@@ -16,7 +16,7 @@ from turnabout.errors import DataError
 from turnabout.models import ReluNet
 from turnabout.schema import Number
 from turnabout.studies import domains
-from turnabout.studies.domains import adult, german
+from turnabout.studies.domains import adult_domain, german_domain
 
 NAMES = ("german", "adult", "fanniemae")
 every = pytest.mark.parametrize("name", NAMES)
@@ -133,7 +133,7 @@ def test_whole_domains_hold_the_same_people_on_a_grid(data_home: Path, name: str
 
 def test_german_people_are_bad_risks_of_the_published_file(data_home: Path) -> None:
     raw = pd.read_csv(data_home / "german" / "german_named.csv.gz")
-    names = list(german.schema().names)
+    names = list(german_domain.schema().names)
     raw = raw.set_axis([*names, "class"], axis=1)
     both = load("german").people.merge(raw, on=names)
     assert len(both) == 100
@@ -150,7 +150,7 @@ def census(home: Path) -> pd.DataFrame:
 
 def test_adult_people_are_found_in_the_census_under_the_names_given(data_home: Path) -> None:
     people = load("adult").people.reset_index()
-    names = list(adult.schema().names)
+    names = list(adult_domain.schema().names)
     both = people.merge(census(data_home), on=names)
     assert set(both["index"]) == set(range(100))
     low = both.groupby("index")["income"].agg(lambda income: (income == "<=50K").any())
@@ -159,15 +159,15 @@ def test_adult_people_are_found_in_the_census_under_the_names_given(data_home: P
 
 def test_adult_levels_stand_in_the_order_of_the_census(data_home: Path) -> None:
     raw = census(data_home)
-    for feature in adult.schema():
+    for feature in adult_domain.schema():
         if levels := getattr(feature, "levels", ()):
             assert levels == tuple(raw[feature.name].unique())
-    assert adult.OCCUPATION[12] == "Armed-Forces"  # the level that the study's own action sets
+    assert adult_domain.OCCUPATION[12] == "Armed-Forces"  # the level that the study's own action sets
 
 
 def test_means_come_from_whole_sums(data_home: Path) -> None:
     """The constants are those that a line through the recovered people gives."""
-    for name, scales in (("german", german.SCALES), ("adult", adult.SCALES)):
+    for name, scales in (("german", german_domain.SCALES), ("adult", adult_domain.SCALES)):
         domain = load(name)
         z = stored(data_home, name)
         for feature, scale in scales.items():

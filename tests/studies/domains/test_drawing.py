@@ -13,10 +13,10 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from turnabout.core.plan import replay
-from turnabout.datasets.files import SourceFile, obtain
+from turnabout.datasets.data_files import SourceFile, obtain
 from turnabout.studies import domains
-from turnabout.studies.domains import drawing, drawing_recogniser
-from turnabout.studies.domains.drawing import next_line, schema, used_lines
+from turnabout.studies.domains import drawing_domain, drawing_recogniser
+from turnabout.studies.domains.drawing_domain import next_line, schema, used_lines
 from turnabout.studies.domains.drawing_lines import (
     CATS,
     JITTER,
@@ -32,7 +32,7 @@ from turnabout.studies.domains.drawing_lines import (
 from turnabout.studies.domains.drawing_recogniser import HELD_OUT, Recogniser, Training, recogniser, sample, train
 from turnabout.typing import Tensor
 
-STROKE = drawing.actions()["AddStroke"]
+STROKE = drawing_domain.actions()["AddStroke"]
 HAND = [[[(10, 10), (60, 40), (60, 90)]], [[(200, 30), (100, 30)], [(5, 250), (250, 5)]]]  # two drawings
 FEW = Training(steps=2, batch=8)
 
@@ -280,7 +280,7 @@ def test_a_search_starts_over_lines_of_the_drawing_and_in_the_frame() -> None:
 
 def test_strokes_follow_each_other_on_the_printed_grid() -> None:
     columns = schema(whole=True)
-    bound = drawing.actions().bind(columns)
+    bound = drawing_domain.actions().bind(columns)
     words = torch.tensor([[0, 0]])
     parameters = torch.tensor([[[0.5, 0.5, 0.2, 0.1], [0.2, 0.5, 0.4, 0.5]]], dtype=torch.float64)
     path = bound.script(words).roll(bound.tables.units(blank((0.1, 0.1, 0.2, 0.2))), parameters)

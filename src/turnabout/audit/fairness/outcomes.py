@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.audit.noise import kept
+from turnabout.audit.decision_noise import kept
 from turnabout.audit.reach import wobble
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import AuditError, ProblemError

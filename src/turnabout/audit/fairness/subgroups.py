@@ -11,9 +11,9 @@ import pandas as pd
 
 from turnabout.audit.disparity import Difference
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.fairness.conditions import SubgroupCondition, columns_of, conditions
 from turnabout.audit.fairness.contrasts import MeanDifference, difference_of
 from turnabout.audit.fairness.outcomes import SHARES, SLIPS, Measure, Noise, outcomes
+from turnabout.audit.fairness.subgroup_conditions import SubgroupCondition, columns_of, conditions
 from turnabout.audit.rates import Rate
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document

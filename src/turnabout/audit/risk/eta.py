@@ -11,7 +11,7 @@ import pandas as pd
 
 from turnabout.audit.risk.accepting import check_probabilities, numbers
 from turnabout.audit.risk.calibration import Eta, VennAbers, cross_fitted, folds_of, teaches
-from turnabout.audit.risk.people import Offers
+from turnabout.audit.risk.risk_people import Offers
 from turnabout.errors import AuditError
 from turnabout.models import Model
 

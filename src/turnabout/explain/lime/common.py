@@ -29,11 +29,11 @@ from turnabout.core import Attribution
 from turnabout.core.attribution import Kind, Layout
 from turnabout.documents import Document
 from turnabout.errors import ExplainError
-from turnabout.explain.base import known_errors
 from turnabout.explain.engine import Affine, Design, Family, Fit, LocalApproximation, Perturbation, SquaredError
+from turnabout.explain.explainer import known_errors
 from turnabout.explain.lime.masks import CosineKernel, EveryMask, Law, RandomMasks
 from turnabout.explain.score import Score
-from turnabout.explain.slopes.noise import check_seed
+from turnabout.explain.slopes.gaussian_noise import check_seed
 from turnabout.markup import report_html
 from turnabout.parameters import Finite, Flag, Maybe, Positive, Whole, checked
 from turnabout.typing import Tensor

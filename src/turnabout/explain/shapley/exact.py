@@ -10,8 +10,8 @@ import torch
 
 from turnabout.core.attribution import Kind, Space
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import CHUNK, Fit, Operation
+from turnabout.explain.explainer import Explained, Explainer, ExplanationTask
 from turnabout.explain.shapley.games import MOST, coalitions, shapley, shapley_of_pairs
 from turnabout.explain.shapley.remove import Background, Removal, Remove
 from turnabout.explain.shapley.structure import structured_shapley

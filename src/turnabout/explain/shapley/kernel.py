@@ -9,8 +9,8 @@ import torch
 
 from turnabout.core.attribution import Kind, Space
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import Design, Fit, LocalApproximation, SquaredError, inverse_gram
+from turnabout.explain.explainer import Explained, Explainer, ExplanationTask
 from turnabout.explain.shapley.coalitions import ShapleySizes, Strata
 from turnabout.explain.shapley.games import constrained, kernel_matrix, kernel_weights
 from turnabout.explain.shapley.remove import Background, Removal

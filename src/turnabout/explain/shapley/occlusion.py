@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 
 from turnabout.core.attribution import Kind, Space
-from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import Alike, Design, Fit, LocalApproximation, SquaredError, inverse_gram
+from turnabout.explain.explainer import Explained, Explainer, ExplanationTask
 from turnabout.explain.shapley.coalitions import OneOut
 from turnabout.explain.shapley.remove import Background, Removal
 from turnabout.typing import Tensor

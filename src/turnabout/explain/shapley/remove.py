@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from turnabout.errors import ExplainError
-from turnabout.explain.base import ExplanationTask
 from turnabout.explain.engine import Operation
+from turnabout.explain.explainer import ExplanationTask
 from turnabout.explain.score import Score
 from turnabout.explain.shapley.values import HELD, Mixture, coalition_values
 from turnabout.parameters import Maybe, Positive, Whole, checked

@@ -16,8 +16,8 @@ import torch
 
 from turnabout.explain.score import Score
 from turnabout.explain.shapley.leaf_games import LeafGames
-from turnabout.models.base import Terms
 from turnabout.models.forms import run_layers
+from turnabout.models.model import Terms
 from turnabout.typing import Tensor
 
 Values = Callable[[Tensor], Tensor]  # masks (s, m) -> values (n, s)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from turnabout.explain.score import Ridge, Score
-from turnabout.explain.slopes.trees import on_levels, smooth_forest
-from turnabout.models.base import Terms
+from turnabout.explain.slopes.smoothed_trees import on_levels, smooth_forest
+from turnabout.models.model import Terms
 from turnabout.typing import Tensor
 
 STEP = 0.5  # of the trapezoidal rule, in deviations of the noise or in log-odds, whichever is narrower

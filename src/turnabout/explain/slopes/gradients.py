@@ -12,10 +12,10 @@ import torch
 
 from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import CHUNK, Affine, Alike, Fit, GradientMatching, LocalApproximation, Operation
+from turnabout.explain.explainer import Explained, Explainer, ExplanationTask
 from turnabout.explain.score import Score
-from turnabout.explain.slopes.noise import Add
+from turnabout.explain.slopes.gaussian_noise import Add
 from turnabout.explain.slopes.paths import Along, Arrival, Nothing, Uniform
 from turnabout.parameters import Flag, Whole, checked
 from turnabout.typing import Tensor

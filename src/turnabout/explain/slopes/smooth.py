@@ -9,7 +9,6 @@ import torch
 
 from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import (
     Affine,
     Alike,
@@ -21,10 +20,11 @@ from turnabout.explain.engine import (
     SquaredError,
     paired_squares,
 )
+from turnabout.explain.explainer import Explained, Explainer, ExplanationTask
 from turnabout.explain.score import Score
 from turnabout.explain.slopes.closed import closed_slope
-from turnabout.explain.slopes.noise import PAIRS, Add, Gaussian, Spread, covariance_of
-from turnabout.explain.slopes.trees import missing_cells
+from turnabout.explain.slopes.gaussian_noise import PAIRS, Add, Gaussian, Spread, covariance_of
+from turnabout.explain.slopes.smoothed_trees import missing_cells
 from turnabout.parameters import Choice, checked
 from turnabout.schema import Category
 from turnabout.typing import Tensor

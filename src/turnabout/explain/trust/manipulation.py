@@ -11,7 +11,7 @@ import torch
 
 from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explainer
+from turnabout.explain.explainer import Explainer
 from turnabout.explain.records import known
 from turnabout.explain.score import Function, Output, Score, as_points
 from turnabout.markup import report_html

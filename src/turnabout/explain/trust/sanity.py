@@ -11,10 +11,10 @@ import pandas as pd
 
 from turnabout.documents import Document
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explainer
+from turnabout.explain.explainer import Explainer
 from turnabout.explain.records import known
 from turnabout.explain.score import Function, Output, Score
-from turnabout.explain.slopes.noise import check_seed
+from turnabout.explain.slopes.gaussian_noise import check_seed
 from turnabout.explain.trust.disagreement import correlation, mean_ranks
 from turnabout.intervals import mean_interval
 from turnabout.markup import report_html

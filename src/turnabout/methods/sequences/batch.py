@@ -9,8 +9,8 @@ import torch
 from turnabout.actions.free import FreeScript
 from turnabout.actions.steps import Path, Script
 from turnabout.methods.incumbent import PerPerson
-from turnabout.methods.sequences.decision import StateMargins
 from turnabout.methods.sequences.rules import Rules
+from turnabout.methods.sequences.state_margins import StateMargins
 from turnabout.typing import Tensor
 
 SLACK = 1e-12  # conditions may be touched this closely, in natural sizes; the hard check comes on printed states

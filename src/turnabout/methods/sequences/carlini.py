@@ -171,7 +171,7 @@ def exponential(batch: Batch, slack: Tensor) -> Tensor:
 
 def sizes(batch: Batch) -> Tensor:
     """(B, T, P) natural unit of each parameter: a change that costs about one, within what is declared."""
-    from turnabout.methods.sequences.prices import own_price, reach
+    from turnabout.methods.sequences.parameter_prices import own_price, reach
 
     unit = batch.script.unit.transpose(0, 1).clone()
     zero = torch.zeros_like(unit)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from turnabout.methods.sequences.batch import Batch, Best
-from turnabout.methods.sequences.prices import own_price
+from turnabout.methods.sequences.parameter_prices import own_price
 from turnabout.typing import Tensor
 
 HALVINGS = 16

@@ -13,10 +13,10 @@ from turnabout.core.run import Run
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
-from turnabout.methods.sequences.decision import StateMargins
 from turnabout.methods.sequences.rules import Rules
 from turnabout.methods.sequences.shrink import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
+from turnabout.methods.sequences.state_margins import StateMargins
 from turnabout.methods.sequences.trust import walk
 from turnabout.models import Differentiable
 from turnabout.parameters import Instance, Maybe, Whole, checked

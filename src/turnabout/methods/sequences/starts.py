@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from turnabout.methods.sequences.batch import Batch
-from turnabout.methods.sequences.prices import own_price, reach
+from turnabout.methods.sequences.parameter_prices import own_price, reach
 from turnabout.typing import Tensor
 
 FAR = 1e6  # stands for a limit at infinity, in natural units of the parameter

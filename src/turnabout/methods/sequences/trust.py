@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.methods.sequences.batch import Batch, Best
-from turnabout.methods.sequences.prices import own_price, reach
+from turnabout.methods.sequences.parameter_prices import own_price, reach
 from turnabout.typing import Tensor
 
 HALVINGS = 28  # of the multiplier, on a logarithmic scale

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnabout.models.libraries.base import Library
 from turnabout.models.libraries.catboost import CatBoost
 from turnabout.models.libraries.imbalanced_learn import ImbalancedLearn
+from turnabout.models.libraries.library import Library
 from turnabout.models.libraries.lightgbm import LightGBM
 from turnabout.models.libraries.raw_forest import RawForest
 from turnabout.models.libraries.scikit_learn import ScikitLearn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from turnabout.models.libraries.base import Library, Readers
+from turnabout.models.libraries.library import Library, Readers
 from turnabout.models.libraries.raw_forest import NotCompilable, RawForest
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnabout.models.libraries.base import Library
+from turnabout.models.libraries.library import Library
 
 
 class ImbalancedLearn(Library):

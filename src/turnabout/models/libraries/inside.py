@@ -38,8 +38,14 @@ def fitted_parts(estimator: Any) -> Iterator[Any]:
             todo += [(held, depth + 1) for held in _held(part)]
 
 
-def encoded_levels(estimator: Any, names: Names = None, depth: int = 0) -> Iterator[tuple[str, list[Hashable]]]:
-    """(column, levels) for every column whose levels an encoder inside the estimator learned from the training table.
+def encoded_levels(estimator: Any) -> Iterator[tuple[str, list[Hashable]]]:
+    """(column, levels) for every column whose levels an encoder inside the estimator learned in training."""
+    for name, cells in encoded_cells(estimator):
+        yield name, [cell for cell in cells if not pd.isna(cell)]  # type: ignore[call-overload]
+
+
+def encoded_cells(estimator: Any, names: Names = None, depth: int = 0) -> Iterator[tuple[str, list[Hashable]]]:
+    """The same with the marks of missing cells that encoders learned: None, NaN.
 
     names : the columns that the estimator is handed, as far as they are known.
     """
@@ -50,18 +56,18 @@ def encoded_levels(estimator: Any, names: Names = None, depth: int = 0) -> Itera
     kind = type(estimator).__name__
     if kind == "Pipeline" or hasattr(estimator, "steps"):
         for _, step in estimator.steps:
-            yield from encoded_levels(step, names, depth + 1)
+            yield from encoded_cells(step, names, depth + 1)
             names = _passed_on(step, names)
     elif kind == "ColumnTransformer" and hasattr(estimator, "transformers_"):
         for _, transformer, columns in estimator.transformers_:
-            yield from encoded_levels(transformer, _chosen(names, columns), depth + 1)
+            yield from encoded_cells(transformer, _chosen(names, columns), depth + 1)
     elif hasattr(estimator, "categories_"):
         if isinstance(getattr(estimator, "categories", "auto"), str) and len(estimator.categories_) == len(names):
             for name, levels in zip(names, estimator.categories_, strict=True):
-                yield name, [level for level in np.asarray(levels).tolist() if not pd.isna(level)]
+                yield name, np.asarray(levels).tolist()
     else:
         for held in _held(estimator)[:MOST]:
-            yield from encoded_levels(held, names, depth + 1)
+            yield from encoded_cells(held, names, depth + 1)
 
 
 def _held(part: Any) -> list[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import ModelError
-from turnabout.models.libraries.base import Library, Readers, Types
+from turnabout.models.libraries.library import Library, Readers, Types
 from turnabout.models.libraries.raw_forest import Grower, Link, NotCompilable, RawForest, SetSplit
 from turnabout.schema import Schema
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from turnabout.models.forms import Layers
-from turnabout.models.libraries.base import Library, Readers
+from turnabout.models.libraries.library import Library, Readers
 from turnabout.models.libraries.raw_forest import (
     Grower,
     Link,

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from turnabout.models.forms import Layers
-from turnabout.models.libraries.base import Library
+from turnabout.models.libraries.library import Library
 from turnabout.typing import Tensor
 
 _SHAPE_ONLY = {"squeeze", "flatten", "view", "reshape", "contiguous", "unsqueeze", "getitem", "float", "double"}

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import ModelError
-from turnabout.models.libraries.base import Library, Readers, Types
+from turnabout.models.libraries.library import Library, Readers, Types
 from turnabout.models.libraries.raw_forest import (
     Grower,
     Link,

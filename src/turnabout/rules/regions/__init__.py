@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from turnabout.rules.regions.around import Around
 from turnabout.rules.regions.ball import AroundBall, Ball, BoundBall
-from turnabout.rules.regions.base import BoundRegion, Region
 from turnabout.rules.regions.box import BoundBox, Box
 from turnabout.rules.regions.budget import AroundBudget, BoundBudget, Budget
 from turnabout.rules.regions.polytope import AroundPolytope, BoundPolytope, Polytope
+from turnabout.rules.regions.region import BoundRegion, Region
 
 __all__ = [
     "Around",

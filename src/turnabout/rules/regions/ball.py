@@ -10,8 +10,8 @@ import torch
 
 from turnabout.errors import RuleError
 from turnabout.rules.regions.around import Around, beyond, slack
-from turnabout.rules.regions.base import BoundRegion, Region, named, read_number, read_reach
 from turnabout.rules.regions.falling import at_most, first_below
+from turnabout.rules.regions.region import BoundRegion, Region, named, read_number, read_reach
 from turnabout.schema import Scalar, Schema
 from turnabout.typing import Tensor
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from turnabout.errors import RuleError
-from turnabout.rules.base import check_name, find_feature
 from turnabout.rules.regions.around import Around
-from turnabout.rules.regions.base import BoundRegion, Region, encoded_reach, read_number, read_reach
+from turnabout.rules.regions.region import BoundRegion, Region, encoded_reach, read_number, read_reach
+from turnabout.rules.rule import check_name, find_feature
 from turnabout.schema import Binary, Scalar, Schema
 from turnabout.typing import Tensor
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 import torch
 
 from turnabout.rules.regions.around import MOST_CORNERS, Around, beyond, slack
-from turnabout.rules.regions.base import BoundRegion, Region, encoded_reach, named, read_number, read_reach
 from turnabout.rules.regions.box import reach_in_words
 from turnabout.rules.regions.falling import at_most, first_below
+from turnabout.rules.regions.region import BoundRegion, Region, encoded_reach, named, read_number, read_reach
 from turnabout.schema import Scalar, Schema
 from turnabout.typing import Tensor
 

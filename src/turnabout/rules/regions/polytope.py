@@ -11,8 +11,8 @@ import torch
 
 from turnabout.errors import RuleError
 from turnabout.rules.regions.around import MOST_CORNERS, Around, beyond, slack
-from turnabout.rules.regions.base import BoundRegion, Region, encoded_reach, named, read_number, read_reach
 from turnabout.rules.regions.box import reach_in_words
+from turnabout.rules.regions.region import BoundRegion, Region, encoded_reach, named, read_number, read_reach
 from turnabout.rules.regions.vertices import Vertices, nearest_points, solve_programs
 from turnabout.schema import Scalar, Schema
 from turnabout.stdout import stdout_for_data

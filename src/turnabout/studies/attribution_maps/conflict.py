@@ -13,10 +13,10 @@ from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Positive, Whole, checked
 from turnabout.stdout import stdout_for_data
-from turnabout.studies.attribution_maps.asking import Decider, asking, read_points
 from turnabout.studies.attribution_maps.attainable import attainable, axis_hits
 from turnabout.studies.attribution_maps.line import OFF_CENTRE, TIES, settled
-from turnabout.studies.attribution_maps.moves import AuditMoves, Bounds, OneFeature
+from turnabout.studies.attribution_maps.map_moves import AuditMoves, Bounds, OneFeature
+from turnabout.studies.attribution_maps.map_questions import Decider, asking, read_points
 from turnabout.studies.attribution_maps.number_line import Interval, without
 from turnabout.studies.attribution_maps.out_of_reach import YES
 from turnabout.studies.attribution_maps.ray import first_yes, is_traced

@@ -12,7 +12,7 @@ import torch
 from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Each, Positive, Whole, checked
-from turnabout.studies.attribution_maps.asking import AttributionMap, Directions, ask_map, read_points
+from turnabout.studies.attribution_maps.map_questions import AttributionMap, Directions, ask_map, read_points
 from turnabout.typing import Tensor
 
 RHOS = (1e-1, 1e-2, 1e-3, 1e-4)

@@ -7,8 +7,8 @@ import torch
 from turnabout.models import Model
 from turnabout.solvers.bounds import MarginBound, bound_on
 from turnabout.solvers.boxes import Boxes
-from turnabout.studies.attribution_maps.asking import asking
-from turnabout.studies.attribution_maps.moves import AuditMoves, pull_back
+from turnabout.studies.attribution_maps.map_moves import AuditMoves, pull_back
+from turnabout.studies.attribution_maps.map_questions import asking
 from turnabout.typing import Tensor
 
 ROUNDS = 10  # times a box is halved

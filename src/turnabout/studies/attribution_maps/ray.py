@@ -11,7 +11,7 @@ from turnabout.errors import AuditError
 from turnabout.models import LinearMargin, ReluNet, Trees
 from turnabout.models.forest import Forest
 from turnabout.models.forms import Layers, run_layers
-from turnabout.studies.attribution_maps.asking import Decider, asking, read_points
+from turnabout.studies.attribution_maps.map_questions import Decider, asking, read_points
 from turnabout.studies.attribution_maps.number_line import AcceptedIntervals, check_range
 from turnabout.typing import Tensor, is_whole
 

@@ -10,9 +10,16 @@ from turnabout.audit.rates import Rate
 from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Positive, Share, Whole, checked
-from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, Directions, ask_map, asking, read_points
 from turnabout.studies.attribution_maps.attainable import attainable, axis_hits
-from turnabout.studies.attribution_maps.moves import Anywhere, AuditMoves, OneFeature
+from turnabout.studies.attribution_maps.map_moves import Anywhere, AuditMoves, OneFeature
+from turnabout.studies.attribution_maps.map_questions import (
+    AttributionMap,
+    Decider,
+    Directions,
+    ask_map,
+    asking,
+    read_points,
+)
 from turnabout.studies.attribution_maps.out_of_reach import NONE, UNKNOWN, YES
 from turnabout.studies.attribution_maps.ray import first_yes, is_traced
 from turnabout.typing import Tensor

@@ -10,10 +10,17 @@ import torch
 from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Positive, Share, checked
-from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, Directions, ask_map, asking, read_points
 from turnabout.studies.attribution_maps.attainable import attainable
 from turnabout.studies.attribution_maps.continuity import hausdorff, show_point, steepest_jump
-from turnabout.studies.attribution_maps.moves import AuditMoves, OneFeature
+from turnabout.studies.attribution_maps.map_moves import AuditMoves, OneFeature
+from turnabout.studies.attribution_maps.map_questions import (
+    AttributionMap,
+    Decider,
+    Directions,
+    ask_map,
+    asking,
+    read_points,
+)
 from turnabout.studies.attribution_maps.out_of_reach import NONE, YES
 from turnabout.studies.attribution_maps.ray import is_traced
 from turnabout.studies.attribution_maps.sensitivity import follow, read_moves

@@ -10,12 +10,12 @@ import difflib
 
 import pandas as pd
 
-from turnabout.datasets.files import obtain, on_disk
+from turnabout.datasets.data_files import obtain, on_disk
 from turnabout.errors import DataError
-from turnabout.studies.domains import adult, drawing, fanniemae, german
+from turnabout.studies.domains import adult_domain, drawing_domain, fanniemae, german_domain
 from turnabout.studies.domains.domain import Domain, DomainRecipe
 
-ALL: tuple[DomainRecipe, ...] = (german.RECIPE, adult.RECIPE, fanniemae.RECIPE, drawing.RECIPE)
+ALL: tuple[DomainRecipe, ...] = (german_domain.RECIPE, adult_domain.RECIPE, fanniemae.RECIPE, drawing_domain.RECIPE)
 
 __all__ = ["Domain", "describe", "load", "names"]
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from turnabout.actions import ActionSet
 from turnabout.core import Problem
-from turnabout.datasets.files import SourceFile
+from turnabout.datasets.data_files import SourceFile
 from turnabout.models import Model
 from turnabout.schema import Schema
 

@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from turnabout.datasets.files import SourceFile
+from turnabout.datasets.data_files import SourceFile
 from turnabout.typing import Tensor
 
 LINES = 128  # lines of a drawing, used or not

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from turnabout.datasets.files import SourceFile, cache_folder, keep
+from turnabout.datasets.data_files import SourceFile, cache_folder, keep
 from turnabout.studies.domains.drawing_lines import CATS, LINES, OTHERS, SIZE, Sketches
 from turnabout.typing import Tensor
 

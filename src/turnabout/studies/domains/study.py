@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from turnabout.datasets.files import SourceFile
+from turnabout.datasets.data_files import SourceFile
 from turnabout.models import Model, wrap
 from turnabout.schema import Category, Number, Schema
 from turnabout.typing import Moves, Tensor

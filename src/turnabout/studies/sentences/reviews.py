@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from turnabout.datasets.files import SourceFile, obtain
+from turnabout.datasets.data_files import SourceFile, obtain
 from turnabout.errors import DataError
 
 Split = Literal["train", "dev", "test"]

@@ -8,8 +8,8 @@ from turnabout.studies.strategic.effective import (
     invariance_check,
     partner,
 )
-from turnabout.studies.strategic.lines import GaussianLine, PeopleLine
 from turnabout.studies.strategic.response import StrategicResponse, strategic_response
+from turnabout.studies.strategic.threshold_lines import GaussianLine, PeopleLine
 
 __all__ = [
     "Effective",

@@ -14,8 +14,8 @@ from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.models import LinearMargin, Model, Trees
 from turnabout.parameters import Whole, checked
-from turnabout.studies.strategic.search import BallSearch
-from turnabout.studies.strategic.trees import NearestCell
+from turnabout.studies.strategic.ball_search import BallSearch
+from turnabout.studies.strategic.nearest_leaf import NearestCell
 from turnabout.typing import Tensor, is_number
 
 NORMS = (1.0, 2.0, math.inf)

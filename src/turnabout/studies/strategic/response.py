@@ -13,7 +13,7 @@ from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Share, Whole, checked
 from turnabout.studies.strategic.effective import check_distance
-from turnabout.studies.strategic.lines import Figures, GaussianLine, PeopleLine
+from turnabout.studies.strategic.threshold_lines import Figures, GaussianLine, PeopleLine
 
 
 @dataclass(frozen=True)

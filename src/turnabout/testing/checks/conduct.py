@@ -12,7 +12,7 @@ import pandas as pd
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import TurnaboutError
 from turnabout.models import Model
-from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.deciders import slowed_model
 from turnabout.testing.generate import Case
 from turnabout.testing.trial import Trial, find, quiet

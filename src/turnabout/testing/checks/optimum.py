@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from turnabout.core import Recourse, Status
-from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.known import Known, countable, least_plan
 from turnabout.testing.trial import Trial
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from turnabout.core import GUARD
 from turnabout.testing.by_hand import differs, is_missing, keeps, position, through_csv, wrong_value
-from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.trial import Option, Trial, each_option, options_of
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from turnabout.core import Recourse
-from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.trial import Trial, difference, find, kept_random_states, random_states
 
 

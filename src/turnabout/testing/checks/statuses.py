@@ -9,7 +9,7 @@ import pandas as pd
 
 from turnabout.core import Recourse, Status
 from turnabout.testing.by_hand import differs
-from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.trial import OPTIONS, Trial
 
 

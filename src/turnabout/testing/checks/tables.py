@@ -10,7 +10,7 @@ import pandas as pd
 
 from turnabout.core import Recourse, Status, json_schema
 from turnabout.errors import TurnaboutError
-from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.trial import Trial, difference, find, quiet
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from turnabout.methods.sequences.certificate.boxes import Rolled
 from turnabout.methods.sequences.certificate.jobs import Jobs
+from turnabout.methods.sequences.certificate.parameter_boxes import Rolled
 from turnabout.typing import Tensor
 
 ONE = 1e-6  # share of a step within which there is one value only

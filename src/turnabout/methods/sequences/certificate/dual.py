@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from turnabout.methods.sequences.certificate.boxes import PriceBound, Rows
+from turnabout.methods.sequences.certificate.parameter_boxes import PriceBound, Rows
 from turnabout.typing import Tensor
 
 ERROR = 1e-11  # share of the terms of a sum that rounding may have cost

@@ -22,13 +22,13 @@ import torch
 from turnabout.actions.steps import StepTables
 from turnabout.core.pace import Pace
 from turnabout.methods.sequences.certificate.branch import BranchAndBound
+from turnabout.methods.sequences.certificate.first_plans import probe
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
-from turnabout.methods.sequences.certificate.probe import probe
 from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans, Keeps
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
-from turnabout.models.base import LinearMargin, Model
+from turnabout.models.model import LinearMargin, Model
 from turnabout.solvers.bounds import MarginBound, bound_on
 from turnabout.typing import Tensor
 
@@ -238,7 +238,7 @@ class _Proofs:
         return done
 
     def _programs(self, who: Tensor, work: Work, until: float | None) -> None:
-        from turnabout.methods.sequences.certificate.milp import Programs
+        from turnabout.methods.sequences.certificate.plan_milp import Programs
 
         assert self.bound is not None
         rows = torch.isin(work.jobs.person, who).nonzero().squeeze(1)

@@ -10,7 +10,7 @@ import torch
 
 from turnabout.actions.steps import AffineStep, StepTables
 from turnabout.methods.sequences.certificate.jobs import STRICT, Jobs, Kinds, loosening
-from turnabout.models.base import Model
+from turnabout.models.model import Model
 from turnabout.typing import Tensor
 
 CLOSED = 1e-9  # conditions may be broken by this share of their size, if they are not strict

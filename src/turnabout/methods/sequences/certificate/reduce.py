@@ -8,8 +8,8 @@ from itertools import combinations
 import torch
 
 from turnabout.actions.steps import StepTables
-from turnabout.methods.sequences.certificate.boxes import roll
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, loosening, make_jobs
+from turnabout.methods.sequences.certificate.parameter_boxes import roll
 from turnabout.solvers.bounds import Hull
 from turnabout.typing import Tensor
 

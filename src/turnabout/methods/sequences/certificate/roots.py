@@ -5,8 +5,15 @@ from __future__ import annotations
 import torch
 
 from turnabout.actions.steps import TINY
-from turnabout.methods.sequences.certificate.boxes import PriceBound, Rolled, Rows, coefficients, interval, roll
 from turnabout.methods.sequences.certificate.jobs import Jobs
+from turnabout.methods.sequences.certificate.parameter_boxes import (
+    PriceBound,
+    Rolled,
+    Rows,
+    coefficients,
+    interval,
+    roll,
+)
 from turnabout.typing import Tensor
 
 ROUNDS = 4

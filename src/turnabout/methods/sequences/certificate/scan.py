@@ -9,7 +9,7 @@ from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
 from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
-from turnabout.models.base import Model
+from turnabout.models.model import Model
 from turnabout.typing import Tensor
 
 AT_ONCE = 1 << 16  # plans put to the model together

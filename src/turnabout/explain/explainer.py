@@ -16,7 +16,7 @@ from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Fit
 from turnabout.explain.score import Function, Output, Score, as_points
-from turnabout.explain.slopes.noise import check_seed
+from turnabout.explain.slopes.gaussian_noise import check_seed
 from turnabout.models import Model
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Tensor

@@ -17,8 +17,8 @@ from turnabout.errors import AuditError
 from turnabout.models import LinearMargin, Model
 from turnabout.parameters import Positive, Share, checked
 from turnabout.schema import as_frame
+from turnabout.studies.strategic.ball_search import steepest
 from turnabout.studies.strategic.effective import check_distance, dual_norm
-from turnabout.studies.strategic.search import steepest
 
 STEPS = 40  # shifts tried per distance D, from -D to 2 D
 EDGE = 9.0  # deviations beyond the class means where nobody is

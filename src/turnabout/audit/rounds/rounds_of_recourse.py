@@ -14,10 +14,10 @@ from turnabout.audit.rates import Rate
 from turnabout.audit.risk.accepting import Accept
 from turnabout.audit.risk.calibration import cross_fitted, folds_of
 from turnabout.audit.risk.eta import ask_eta
-from turnabout.audit.risk.people import read_labels
+from turnabout.audit.risk.risk_people import read_labels
 from turnabout.audit.rounds.lender import Lender, margins
-from turnabout.audit.rounds.people import Crowd, Oracle, Promise
-from turnabout.audit.rounds.report import Round, Rounds
+from turnabout.audit.rounds.rounds_report import Round, Rounds
+from turnabout.audit.rounds.simulated_people import Crowd, Oracle, Promise
 from turnabout.core import Method, Problem
 from turnabout.costs import Cost
 from turnabout.errors import AuditError

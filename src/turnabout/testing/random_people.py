@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.schema import Binary, Category, Feature, Number, Ordinal, Schema
-from turnabout.testing.dice import Chooser
+from turnabout.testing.chooser import Chooser
 from turnabout.typing import Level, Moves
 
 MOVES: Sequence[Moves] = ("free", "free", "up", "down", "fixed")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.parameters import Whole, checked
-from turnabout.studies.attribution_maps.asking import AttributionMap, Decider, asking, read_points
 from turnabout.studies.attribution_maps.conflict import (
     ConflictPair,
     Conflicts,
@@ -17,7 +16,8 @@ from turnabout.studies.attribution_maps.conflict import (
     opposite_points,
 )
 from turnabout.studies.attribution_maps.continuity import RHOS, Continuity, continuity
-from turnabout.studies.attribution_maps.moves import AuditMoves, OneFeature
+from turnabout.studies.attribution_maps.map_moves import AuditMoves, OneFeature
+from turnabout.studies.attribution_maps.map_questions import AttributionMap, Decider, asking, read_points
 from turnabout.studies.attribution_maps.sensitivity import Sensitivity, read_moves, recourse_sensitivity
 from turnabout.studies.attribution_maps.witness import BrokenPremise, Witness, find_witness
 from turnabout.typing import Tensor

@@ -11,8 +11,8 @@ from itertools import count
 import numpy as np
 import torch
 
-from turnabout.methods.sequences.certificate.boxes import Rolled, roll
 from turnabout.methods.sequences.certificate.jobs import Jobs
+from turnabout.methods.sequences.certificate.parameter_boxes import Rolled, roll
 from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.roots import shrink
 from turnabout.solvers.bounds import Hull, MarginBound, NetBound, TreeBound

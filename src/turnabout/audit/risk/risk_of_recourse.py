@@ -15,8 +15,8 @@ from turnabout.audit.risk.assess import Setting, assess
 from turnabout.audit.risk.calibration import CalibrationError, Eta
 from turnabout.audit.risk.compliance import Compliance, complying
 from turnabout.audit.risk.eta import Etas, EtaSource
-from turnabout.audit.risk.people import Offers, read_labels, read_offers, read_people
-from turnabout.audit.risk.report import RiskReport
+from turnabout.audit.risk.risk_people import Offers, read_labels, read_offers, read_people
+from turnabout.audit.risk.risk_report import RiskReport
 from turnabout.audit.risk.sums import Stand
 from turnabout.audit.risk.support import Support, support
 from turnabout.core import Method, Recourse

@@ -8,8 +8,8 @@ import torch
 
 from turnabout.errors import TrainingError
 from turnabout.models import Model, Trees
-from turnabout.rules.base import TOLERANCE
 from turnabout.rules.regions import Around
+from turnabout.rules.rule import TOLERANCE
 from turnabout.schema import Scalar, Schema
 from turnabout.typing import Tensor
 

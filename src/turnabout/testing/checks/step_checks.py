@@ -10,7 +10,7 @@ import pandas as pd
 from turnabout.actions import Action
 from turnabout.core import GUARD
 from turnabout.testing.by_hand import differs, is_missing, keeps, position, through_csv, wrong_value
-from turnabout.testing.checks.base import Complaints, check
+from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.known import countable, least_plan
 from turnabout.testing.steps_by_hand import Journey, Step, duration, each_journey, mine, price, wrong_step
 from turnabout.testing.trial import Trial

@@ -11,8 +11,8 @@ import torch
 
 from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
-from turnabout.explain.base import Explained, Explainer, ExplanationTask
 from turnabout.explain.engine import Fit, join
+from turnabout.explain.explainer import Explained, Explainer, ExplanationTask
 from turnabout.explain.lime.common import batched_fit, lone_notes, warn_of_selection
 from turnabout.explain.lime.draws import LimeDraws, NormalFeature, Part, parts_of
 from turnabout.parameters import Choice, Finite, Flag, Maybe, Positive, Whole, checked

@@ -27,9 +27,9 @@ from turnabout.parameters import (
     check_parameters,
     checked,
 )
+from turnabout.progress_bar import Bar
 from turnabout.studies.sentences.bag import UNKNOWN, Bag, BagSettings, Swaps, Texts, train_bag
 from turnabout.train.examples import read_labels, split
-from turnabout.train.progress import TrainingBar
 from turnabout.train.stack import History, Keep
 from turnabout.typing import Progress, Tensor
 
@@ -189,7 +189,7 @@ class SentencePare(Parameters):
         self.vocabulary_, seen = self._learn_words(texts)
         settings = BagSettings(**{name: getattr(self, name) for name in BagSettings.__dataclass_fields__})
         net = Bag(len(seen), seen, self.dim, self.hidden, self.seed)
-        bar = TrainingBar("training") if progress is True else nullcontext(progress or None)
+        bar = Bar("training") if progress is True else nullcontext(progress or None)
         with bar as report:
             history = train_bag(net, self._texts(texts, labels), self._texts(dev_texts, dev_labels), settings, report)
         self.net_, self.history_ = net, history

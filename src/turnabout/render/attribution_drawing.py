@@ -11,7 +11,7 @@ import numpy as np
 from turnabout.core import Attribution
 from turnabout.errors import TurnaboutError
 from turnabout.parameters import Instance, Whole, checked
-from turnabout.render.plan import AWAY, EDGE, TOWARDS, YES, name_sides, need_matplotlib, number, signed
+from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, YES, name_sides, need_matplotlib, number, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,9 +12,9 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.base import TOLERANCE, BoundRule, LinearForm, Rule, find_feature
 from turnabout.rules.grid import Grid
 from turnabout.rules.regions.around import Around
+from turnabout.rules.rule import TOLERANCE, BoundRule, LinearForm, Rule, find_feature
 from turnabout.schema import Binary, Category, Scalar, Schema
 from turnabout.typing import Tensor, as_float
 
