@@ -670,3 +670,22 @@ def test_a_gap_among_objects_is_read_as_in_training_too():
     options = answer.options[["c", "x"]]
     assert options.c.isna().any() and not options.x[options.c.isna()].eq(people.x[:1].iloc[0]).all()
     assert model.predict(options).all() and model.predict(options.astype({"c": "Int64"})).all()
+
+
+def test_columns_reach_encoders_as_objects_or_numbers_as_they_learned_them():
+    """People are objects throughout; one encoder learned numbers, the other objects, and both know a gap."""
+    code = pd.Series(pd.array([1, None, 5] * 10, dtype="Int64"))
+    grade = pd.Series([0, 5, np.nan] * 9 + [5, 0, np.nan], dtype=object)
+    table = pd.DataFrame({"code": code, "grade": grade, "income": np.arange(30.0)})
+    columns = make_column_transformer((OneHotEncoder(), ["code", "grade"]), remainder="passthrough")
+    model = make_pipeline(columns, LogisticRegression()).fit(table, table.income > 15)
+    schema = ta.Schema(
+        [
+            ta.Category("code", (1, 5), missing=True),
+            ta.Category("grade", (0, 5), missing=True, moves="fixed"),
+            ta.Number("income", 0, 30, step=1),
+        ]
+    )
+    people = pd.DataFrame({"code": [pd.NA, 5, pd.NA], "grade": [5, np.nan, np.nan], "income": [1.0, 2.0, 3.0]})
+    answer = ta.find(model, people.astype({"code": object, "grade": object}), schema=schema)
+    assert list(answer.status) == [ta.Status.FOUND] * 3

@@ -7,7 +7,8 @@ names are the user's: they come from the background's column types, and are chec
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,6 +88,17 @@ def _gaps(frame: pd.DataFrame, names: list[Any]) -> np.ndarray:
     return np.asarray(frame[names].isna().to_numpy(dtype=bool).any(1))
 
 
+def _as_objects(frame: pd.DataFrame, names: Iterable[str], marks: Mapping[str, object]) -> dict[str, pd.Series]:
+    """Columns that are no categoricals as objects, with these marks for their missing cells."""
+    changed = {}
+    for name in names:
+        if not isinstance(frame[name].dtype, pd.CategoricalDtype):
+            cells = frame[name].to_numpy(dtype=object, copy=True)
+            cells[frame[name].isna()] = marks[name]
+            changed[name] = pd.Series(cells, index=frame.index, dtype=object)
+    return changed
+
+
 class PlainTypes:
     """Columns in the types of NumPy, for models that cannot take those of pandas.
 
@@ -95,10 +107,10 @@ class PlainTypes:
     With `as_given` they are not, where the training table is not known: a function may tell <NA> from NaN. What a gap
     means to a model may depend on its type: margins are lowered to those in every type that it comes in.
 
-    A model that cannot take plain types either is asked with None where its encoders learned None (`none_in`: these
-    columns), in the types of the training table, where that is known, with codes as objects, which files and tables
-    without a background do not tell from numbers, with None for a missing level, which files do not tell from NaN, and
-    with True, False and gaps as pandas' boolean.
+    A model that cannot take plain types either is asked with objects, and their marks of missing cells, where encoders
+    learned them (`encoded` holds what they learned), in the types of the training table, where that is known, with
+    codes as objects, which files and tables without a background do not tell from numbers, with None for a missing
+    level, which files do not tell from NaN, and with True, False and gaps as pandas' boolean.
     """
 
     def __init__(
@@ -106,13 +118,14 @@ class PlainTypes:
         schema: Schema,
         like: pd.DataFrame | None,
         as_given: bool = False,
-        none_in: frozenset[str] = frozenset(),
+        encoded: Mapping[str, np.ndarray] = MappingProxyType({}),
     ):
         self.keeps_nullable = as_given and like is None
         self._numeric = {f.name for f in schema.features if _all_levels(f, (int, float), but=bool)}
         self._levels = {f.name for f in schema.features if hasattr(f, "levels")}
         self._named = {f.name for f in schema.features if hasattr(f, "levels") and _all_levels(f, (str, bool))}
-        self._none_in = none_in
+        learned = {name: cells for name, cells in encoded.items() if cells.dtype == np.dtype(object)}
+        self._learned = {name: next((c for c in cells if is_missing(c)), np.nan) for name, cells in learned.items()}
         self._marks: dict[Any, object] = {}
         self._like = like
         self._trained: dict[Any, Any] = {} if like is None else like.dtypes.to_dict()
@@ -210,19 +223,13 @@ class PlainTypes:
         return frame.astype(dict.fromkeys(names, object)) if names else frame
 
     def _as_encoded(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame in plain types, with None for gaps where encoders learned it."""
-        names = self._none_in.intersection(frame.columns[frame.isna().any()])
-        return self(frame).assign(**self._with_none(frame, names)[list(names)]) if names else frame
+        """The frame in plain types, and as objects where encoders learned objects."""
+        names = [name for name in self._learned if name in frame.columns]
+        return self(frame).assign(**_as_objects(frame, names, self._learned)) if names else frame
 
     def _missing_as_none(self, frame: pd.DataFrame) -> pd.DataFrame:
-        return self._with_none(frame, self._levels.intersection(frame.columns[frame.isna().any()]))
-
-    def _with_none(self, frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-        changed = {}
-        for name in names:
-            if not isinstance(frame[name].dtype, pd.CategoricalDtype):
-                column = frame[name].astype(object)
-                changed[name] = column.where(column.notna(), None)
+        names = self._levels.intersection(frame.columns[frame.isna().any()])
+        changed = _as_objects(frame, names, dict.fromkeys(names))
         return frame.assign(**changed) if changed else frame
 
     def _column(self, name: str, column: pd.Series) -> pd.Series:

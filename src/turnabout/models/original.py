@@ -54,8 +54,7 @@ class AskedEstimator:
         self.like = like
         self.strict = strict
         self._schema = schema
-        none_in = frozenset(name for name, cells in encoded_cells(estimator) if None in cells)
-        self._plain = PlainTypes(schema, like, none_in=none_in)
+        self._plain = PlainTypes(schema, like, encoded=dict(encoded_cells(estimator)))
 
     def trained_on(self, like: pd.DataFrame) -> AskedEstimator:
         """This estimator, told the types and the marks of missing cells of the training table."""

@@ -41,11 +41,11 @@ def fitted_parts(estimator: Any) -> Iterator[Any]:
 def encoded_levels(estimator: Any) -> Iterator[tuple[str, list[Hashable]]]:
     """(column, levels) for every column whose levels an encoder inside the estimator learned in training."""
     for name, cells in encoded_cells(estimator):
-        yield name, [cell for cell in cells if not pd.isna(cell)]  # type: ignore[call-overload]
+        yield name, [cell for cell in cells.tolist() if not pd.isna(cell)]
 
 
-def encoded_cells(estimator: Any, names: Names = None, depth: int = 0) -> Iterator[tuple[str, list[Hashable]]]:
-    """The same with the marks of missing cells that encoders learned: None, NaN.
+def encoded_cells(estimator: Any, names: Names = None, depth: int = 0) -> Iterator[tuple[str, np.ndarray]]:
+    """The same with the marks of missing cells that encoders learned, None or NaN, in the type that they learned.
 
     names : the columns that the estimator is handed, as far as they are known.
     """
@@ -64,7 +64,7 @@ def encoded_cells(estimator: Any, names: Names = None, depth: int = 0) -> Iterat
     elif hasattr(estimator, "categories_"):
         if isinstance(getattr(estimator, "categories", "auto"), str) and len(estimator.categories_) == len(names):
             for name, levels in zip(names, estimator.categories_, strict=True):
-                yield name, np.asarray(levels).tolist()
+                yield name, np.asarray(levels)
     else:
         for held in _held(estimator)[:MOST]:
             yield from encoded_cells(held, names, depth + 1)
