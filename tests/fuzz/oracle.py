@@ -192,9 +192,15 @@ def landing_chance(world: World, question: Question, own: list[Cell]) -> float |
 def as_kept(world: World, question: Question) -> World:
     """The world whose tables hold the gaps of the files through which a question was asked.
 
-    The library knows training by a parquet file, which does not tell NaN from None; a model may.
+    The library knows training by a parquet file, which does not tell NaN from None; a model may. Where it cannot take
+    the file's, gaps are those of training.
     """
-    return replace(world, columns=as_parquet(world.columns)) if question.file else world
+    if not question.file:
+        return world
+    kept = replace(world, columns=as_parquet(world.columns))
+    rows = [row for row in world.background if any(cell is None for cell in row)]
+    takes = not rows or not isinstance(_answered(lambda: world.decider.ask(build(kept.columns, rows))), Exception)
+    return kept if takes else world
 
 
 def asked_every_way(world: World, rows: Sequence[list[Cell]]) -> dict[str, Verdict | Exception]:
