@@ -357,12 +357,12 @@ def test_printing_rounds_to_the_cheaper_side_that_is_accepted():
 
 def test_printing_may_be_refused():
     problem = one_action(Action("A", Shift("a"), Absolute("a")), decimals=2)
-    x, word, r = problem.schema.encode(person()), torch.tensor([[0]]), tensor(16.0).reshape(1, 1, 1)
-    more = printable(problem, x, word, r, 1e-9, problem.margin, accept=lambda rows, words, r: r[:, 0, 0] > 16.1)
+    x, sequence, r = problem.schema.encode(person()), torch.tensor([[0]]), tensor(16.0).reshape(1, 1, 1)
+    more = printable(problem, x, sequence, r, 1e-9, problem.margin, accept=lambda rows, sequences, r: r[:, 0, 0] > 16.1)
     assert float(more.r) > 16.1
-    none = printable(problem, x, word, r, 1e-9, problem.margin, accept=lambda rows, words, r: r[:, 0, 0] > 1e6)
+    none = printable(problem, x, sequence, r, 1e-9, problem.margin, accept=lambda rows, sequences, r: r[:, 0, 0] > 1e6)
     assert math.isinf(none.cost)
-    late = printable(problem, x, word, r, 1e-9, problem.margin, expired=lambda: True)
+    late = printable(problem, x, sequence, r, 1e-9, problem.margin, expired=lambda: True)
     assert math.isinf(late.cost)
 
 

@@ -1,4 +1,4 @@
-"""Certificates: how cheap any plan over some words can be, proved.
+"""Certificates: how cheap any plan over some sequences can be, proved.
 
 Conditions and reach are loosened by 1e-8 of their size and bounds lowered by 1e-9, far above rounding errors in
 float64, so rounding cannot forge a proof. A strict condition is taken to hold by 1e-10 of its size, or, if it only asks
@@ -34,7 +34,7 @@ from turnabout.typing import Tensor
 
 Engine = Literal["auto", "branch", "milp"]
 AT_ONCE = 1 << 15  # jobs looked at together
-PROGRAMS = 1000  # for each word, at most
+PROGRAMS = 1000  # for each sequence, at most
 SMALL = 128  # units, or nodes / 16, of models for which "auto" tries integer programs in the end
 BRANCHING = 0.7  # share of the time left to branch and bound before that
 PATIENCE = 30.0  # seconds for each person then, if no limit is given
@@ -48,10 +48,10 @@ class Certificates:
 
     Attributes
     ----------
-    lower_bound : (n,) no plan over the words is cheaper; inf where there is none.
+    lower_bound : (n,) no plan over the sequences is cheaper; inf where there is none.
     how : what proved it.
     complete : (n,) whether the bound is within the gap, or there is no plan; else time or boxes ran out.
-    cost, words, r : (n,), (n, T), (n, T, P) the cheapest plan met by the proof itself, continuous and with strict
+    cost, sequences, r : (n,), (n, T), (n, T, P) the cheapest plan met by the proof itself, continuous and with strict
         conditions just touched; inf, -1 and 0 where it met none. The optimum lies between lower_bound and the lower
         of this cost and that of the plan it was given.
     boxes : how many boxes were bounded, or programs solved.
@@ -62,7 +62,7 @@ class Certificates:
     how: list[str]
     complete: Tensor
     cost: Tensor
-    words: Tensor
+    sequences: Tensor
     r: Tensor
     boxes: int
     seconds: float
@@ -82,7 +82,7 @@ def certify(
     model: Model,
     tables: StepTables,
     x: Tensor,
-    words: Tensor,
+    sequences: Tensor,
     lo: Tensor,
     hi: Tensor,
     upper: Tensor,
@@ -99,16 +99,16 @@ def certify(
     batch: int | None = None,
     boxes: int | None = 200_000,
 ) -> Certificates:
-    r"""Lower bounds on the cost of every plan that people x (n, d) can make of the words (W, T).
+    r"""Lower bounds on the cost of every plan that people x (n, d) can make of the sequences (W, T).
 
-    A plan is a word with parameters r; it is allowed if every step keeps its conditions and its state within reach,
+    A plan is a sequence with parameters r; it is allowed if every step keeps its conditions and its state within reach,
     and it must end where the model's margin is not negative. Proved is
 
-        lower_bound <= min over words and r of the cost       and, if complete,      >= (1 - gap) * what is known,  (1)
+        lower_bound <= min over sequences and r of the cost      and, if complete,     >= (1 - gap) * what is known, (1)
 
-    where known is the cheaper of `upper` and of the plans met on the way. First words are dropped that cost too much
-    by constants, whose guards fail, or that another word covers (`Reduction`). What remains is bounded by branch and
-    bound over boxes of parameters (`BranchAndBound`) or by integer programs (`milp`).
+    where known is the cheaper of `upper` and of the plans met on the way. Dropped first are sequences that cost too
+    much by constants, whose guards fail, or that another one covers (`Reduction`). What remains is bounded by branch
+    and bound over boxes of parameters (`BranchAndBound`) or by integer programs (`milp`).
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def certify(
     leads : (A+1, P) the column of a state that shows each parameter, -1 for none; see `Kinds`.
     keeps : people (B,) and states (B, e) -> (B,) whether rules allow them, for rules that no action knows of.
     noise : how far below zero a margin may be that the model's owner still calls accepted.
-    opaque : actions of which the tables do not tell the effect; words with them are bounded by zero.
+    opaque : actions of which the tables do not tell the effect; sequences with them are bounded by zero.
     batch : boxes bounded at a time; chosen by the size of the model if not given.
     boxes : boxes allowed for each person, on average over those worked on together.
     """
@@ -137,17 +137,17 @@ def certify(
         tables = rewritten.tables
         kinds, start = Kinds.of(tables, leads), tables.units(x)
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
-        hidden = torch.isin(words, words.new_tensor(list(opaque))).any(1)
-        question = CertificateTask(model, tables, kinds, x, lo, hi, words.shape[1], grid, keeps)
+        hidden = torch.isin(sequences, sequences.new_tensor(list(opaque))).any(1)
+        question = CertificateTask(model, tables, kinds, x, lo, hi, sequences.shape[1], grid, keeps)
         bound = bound_on(model, tables.columns[kinds.moving], tables.span[kinds.moving], noise)
         proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
-        most, done = max(1, AT_ONCE // max(1, len(words))), 0
+        most, done = max(1, AT_ONCE // max(1, len(sequences))), 0
         pace = Pace(time_limit or 0.0, 1)  # people whose preparation takes little of the time limit
         while done < len(x) and (until is None or time.monotonic() < until):
             count = most if until is None else min(most, pace.rows)
             who = torch.arange(done, min(len(x), done + count), device=x.device)
             left = None if until is None else (until - time.monotonic()) * len(who) / (len(x) - done)
-            prepared = proofs.work(who, words[~hidden], left, batch, boxes)
+            prepared = proofs.work(who, sequences[~hidden], left, batch, boxes)
             done += len(who)
             pace.note(len(who), prepared)
         proofs.lower[done:] = 0.0  # no time for these
@@ -155,7 +155,7 @@ def certify(
             proofs.lower.clamp_(max=0.0)
             proofs.complete[:] = False
         question.tidy(proofs.found)
-        proofs.found.r = rewritten.as_declared(start, proofs.found.words, proofs.found.r)
+        proofs.found.r = rewritten.as_declared(start, proofs.found.sequences, proofs.found.r)
     return proofs.certificates(time.monotonic() - began)
 
 
@@ -189,22 +189,24 @@ class _Proofs:
         """What is proved by now."""
         lower = torch.where(torch.isinf(self.lower), self.lower, self.lower * (1 - SAFE))
         found = self.found
-        return Certificates(lower, self.how, self.complete, found.cost, found.words, found.r, self.boxes, seconds)
+        return Certificates(lower, self.how, self.complete, found.cost, found.sequences, found.r, self.boxes, seconds)
 
-    def work(self, who: Tensor, words: Tensor, seconds: float | None, batch: int | None, boxes: int | None) -> float:
+    def work(
+        self, who: Tensor, sequences: Tensor, seconds: float | None, batch: int | None, boxes: int | None
+    ) -> float:
         """Prove what can be about some people; returns the seconds it took to prepare."""
         began, question = time.monotonic(), self.question
         late = math.inf if seconds is None else began + seconds
         steps = self.rounding if question.grid is None else question.grid
         rounded = None if steps is None else steps > 0
-        parts = question.tables, question.kinds, words, question.start, question.lo, question.hi
+        parts = question.tables, question.kinds, sequences, question.start, question.lo, question.hi
         self.reduction = reduction = self.reduction or Reduction(*parts, rounded)
-        work = self._prepare(who, words, reduction)
+        work = self._prepare(who, sequences, reduction)
         lost = torch.isinf(self.known[who])
         if bool(lost.any()) and len(work.jobs) and time.monotonic() < late:
             rows = torch.isin(work.jobs.person, who[lost]).nonzero().squeeze(1)
             probe(question, work.jobs.pick(rows), work.low[rows], work.high[rows], self.found, until=late)
-            work = self._prepare(who, words, reduction)
+            work = self._prepare(who, sequences, reduction)
         prepared = time.monotonic() - began
         busy = torch.zeros_like(self.complete)
         busy[work.jobs.person] = True
@@ -252,15 +254,15 @@ class _Proofs:
     def _target(self) -> Tensor:
         return self.known * (1 - self.gap)
 
-    def _prepare(self, who: Tensor, words: Tensor, reduction: Reduction) -> Work:
+    def _prepare(self, who: Tensor, sequences: Tensor, reduction: Reduction) -> Work:
         """The jobs of these people that must be proved, in boxes that hold every plan cheaper than what is known."""
         question, known = self.question, self.known
-        pairs = torch.cartesian_prod(who, torch.arange(len(words), device=who.device)).reshape(-1, 2)
+        pairs = torch.cartesian_prod(who, torch.arange(len(sequences), device=who.device)).reshape(-1, 2)
         jobs, possible = make_jobs(
             question.tables,
             question.kinds,
             question.start,
-            words[pairs[:, 1]],
+            sequences[pairs[:, 1]],
             pairs[:, 0],
             question.lo,
             question.hi,
