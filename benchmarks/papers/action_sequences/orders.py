@@ -20,10 +20,11 @@ from ledger import Outcome
 from action_sequences.answers import Answers
 from turnabout.core.run import Run
 from turnabout.methods.action_sequences import ActionSequences
+from turnabout.methods.sequences.scores import SCORES as FAMILY
 from turnabout.methods.sequences.sequence_search import SequenceSearch
 from turnabout.methods.sequences.sequence_set import ActionSequence
 
-SCORES = ("breadth", "objective", "gradient")
+SCORES = tuple(FAMILY.members)
 SAME, STRICT = 1e-4, 1e-6  # share of the cost within which a sequence is a solution
 AGREE = 1e-3
 
@@ -52,10 +53,10 @@ def exhaust(answers: Answers, name: str, count: int, length: int, seed: int = 0)
 
 
 def iterations(
-    search: SequenceSearch, i: int, score: str, steep: dict[ActionSequence, np.ndarray], goal: set[ActionSequence]
+    search: SequenceSearch, i: int, values: dict[ActionSequence, list[float]], goal: set[ActionSequence]
 ) -> int:
     """Sequences of person i that Algorithm 1 solves until it has solved one of the goal."""
-    known, ledger = search.ledger.place[i], search.ledger
+    known = search.ledger.place[i]
     heap: list[tuple[float, int, ActionSequence]] = []
     pushed = 0
 
@@ -66,13 +67,7 @@ def iterations(
         for longer in search.sequences.extensions(sequence):
             if longer not in known:
                 continue  # its guard fails
-            if score == "breadth":
-                value = float(len(longer))
-            elif score == "objective":
-                value = ledger.objective(i, sequence)
-            else:
-                value = -float(steep[sequence][longer[-1]])
-            heapq.heappush(heap, (value, pushed, longer))
+            heapq.heappush(heap, (values[sequence][longer[-1]], pushed, longer))
             pushed += 1
 
     push(())
@@ -101,12 +96,12 @@ def replayed(answers: Answers, name: str, count: int, length: int = 4) -> Outcom
             for share in (SAME, STRICT)
         )
         parents = [(), *(sequence for sequence in known if len(sequence) < length)]
-        with torch.no_grad():
-            slopes = search.steepness([(i, sequence) for sequence in parents]).numpy()
-        steep = dict(zip(parents, slopes, strict=True))
         for score in SCORES:
-            rows[score].append(iterations(search, i, score, steep, goal))
-            rows[f"strict_{score}"].append(iterations(search, i, score, steep, narrow))
+            with torch.no_grad():
+                told = FAMILY.get(score).values(search, [(i, sequence) for sequence in parents]).tolist()
+            values = dict(zip(parents, told, strict=True))
+            rows[score].append(iterations(search, i, values, goal))
+            rows[f"strict_{score}"].append(iterations(search, i, values, narrow))
         rows["length"].append(min(len(sequence) for sequence in goal))
         rows["sequences"].append(len(known))
     n = len(rows["length"])

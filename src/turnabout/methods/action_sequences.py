@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Self, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
 import torch
 
@@ -14,20 +15,21 @@ from turnabout.core.plan_noise import draws_of, largest_theta, under_noise
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Best
-from turnabout.methods.sequences.carlini import Descent, Relaxation
+from turnabout.methods.sequences.carlini import RELAXATIONS, Descent, Relaxation
 from turnabout.methods.sequences.printable import Accept, printable, tightened
+from turnabout.methods.sequences.proof_engines import ENGINES, ProofEngine
 from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
 from turnabout.methods.sequences.rules import Rules, order_matters
-from turnabout.methods.sequences.sequence_search import Score, SequenceSearch
+from turnabout.methods.sequences.scores import SCORES, SequenceScore
+from turnabout.methods.sequences.sequence_search import SequenceSearch
 from turnabout.methods.sequences.sequence_set import ActionSequence, SequenceSet, as_tensor
 from turnabout.methods.sequences.solve import STARTS, Effort, Solver
 from turnabout.methods.sequences.state_margins import StateMargins
-from turnabout.models import Differentiable
-from turnabout.parameters import Choice, Finite, Flag, Instance, Maybe, Share, Whole, checked
+from turnabout.parameters import Finite, Flag, Instance, Maybe, Share, Whole, checked
 from turnabout.typing import Tensor
 
 if TYPE_CHECKING:
-    from turnabout.methods.sequences.certificate import Certificates, Engine
+    from turnabout.methods.sequences.certificate import Certificates
 
 EXPLORE, PROVE = 0.5, 0.7  # shares of the time left for finding plans that are to be proved, and for proofs
 HARDEN = 0.5  # and for plans that bear slips
@@ -40,10 +42,10 @@ SPARE = 6  # plans made printable for each person, beyond the options asked for
 @checked(
     MethodError,
     max_steps=Whole(1, hint="use 1 or more; the paper uses 4."),
-    score=Choice(*get_args(Score)),
+    score=SCORES,
     iterations=Maybe(Whole(1, hint="leave it out for a full search.")),
     effort=Maybe(Instance(Effort, hint="leave it out, or write Effort(draws=64).")),
-    relaxation=Choice(*get_args(Relaxation)),
+    relaxation=RELAXATIONS,
     passes=Whole(0),
     merge=Flag(),
     beam=Whole(1),
@@ -52,7 +54,7 @@ SPARE = 6  # plans made printable for each person, beyond the options asked for
     robust_limit=Finite(least=1, hint="give a factor from 1 up."),
     certify=Flag(),
     gap=Finite(least=0),
-    engine=Choice("auto", "branch", "milp"),
+    engine=ENGINES,
 )
 class ActionSequences(Method):
     r"""The cheapest sequence of a person's actions that the model accepts.
@@ -82,10 +84,12 @@ class ActionSequences(Method):
     Parameters
     ----------
     max_steps : longest sequence.
-    score : which sequence to look at next; all find the same plans unless `iterations` or a time limit ends the search.
+    score : which sequence to look at next, "breadth", "objective", "gradient" or a `SequenceScore`; all find the same
+        plans unless `iterations` or a time limit ends the search.
     iterations : sequences solved for each person, at most; None for all.
     effort : how hard to look for parameters; None picks by the actions.
-    relaxation : how conditions enter (3): "projection" with an augmented Lagrangian, or the paper's "exponential".
+    relaxation : how conditions enter (3): "projection" with an augmented Lagrangian, the paper's "exponential", or a
+        `Relaxation`.
     passes : looks at every sequence; from the second on, with what is known of all others.
     merge : treat orders of commuting actions as one sequence.
     beam : sequences of one length from which longer ones grow, for each person; only large sets of actions reach it.
@@ -95,7 +99,8 @@ class ActionSequences(Method):
     certify : also prove a lower bound on the cost of every plan of at most max_steps actions, for linear models, ReLU
         nets and tree ensembles; `answer.plans` then holds lower_bound and gap; who provably has no plan is IMPOSSIBLE.
     gap : relative distance between bound and cost at which a proof stops.
-    engine : what proves: "branch" (and bound), "milp" (integer programs), or "auto".
+    engine : what proves: "branch" (and bound), "milp" (integer programs), "auto" (the one, then for small models the
+        other), or a `ProofEngine`.
     robust_limit : a plan that bears slips is not given where it costs more than this many times the ordinary one.
 
     References
@@ -109,10 +114,10 @@ class ActionSequences(Method):
     def __init__(
         self,
         max_steps: int = 4,
-        score: Score = "breadth",
+        score: str | SequenceScore = "breadth",
         iterations: int | None = None,
         effort: Effort | None = None,
-        relaxation: Relaxation = "projection",
+        relaxation: str | Relaxation = "projection",
         passes: int = 2,
         merge: bool = True,
         beam: int = 1000,
@@ -121,7 +126,7 @@ class ActionSequences(Method):
         robust_limit: float = 2.0,
         certify: bool = False,
         gap: float = 0.005,
-        engine: Engine = "auto",
+        engine: str | ProofEngine = "auto",
     ):
         self.max_steps = max_steps
         self.score = score
@@ -143,11 +148,7 @@ class ActionSequences(Method):
         return cls(max_steps=2, passes=1, beam=16, effort=Effort(draws=8, restarts=2, rounds=6))
 
     def _fit(self, problem: Problem) -> None:
-        if self.score == "gradient" and not isinstance(problem.model, Differentiable):
-            raise MethodError(
-                f"the gradient score needs a model that is Differentiable, and {problem.model!r} is not.",
-                hint="use score='breadth' or 'objective'.",
-            )
+        SCORES.get(self.score).check(problem.model)
         assert problem.actions is not None
         if self.certify:
             import turnabout.methods.sequences.certificate  # noqa: F401 - takes a while: not within a time limit
@@ -238,10 +239,7 @@ class ActionSequences(Method):
         solver = self._solver(x)
         expired = lambda: self.run.expired  # noqa: E731
         search = SequenceSearch(solver, self.sequences_, self.max_steps, self.beam, expired, parts=self.run.parts)
-        if self.score == "breadth" and self.iterations is None:
-            search.breadth()
-        else:
-            search.best_first(self.score, 8 if self.iterations is None else 1, self.iterations)
+        SCORES.get(self.score).explore(search, self.iterations)
         for _ in range(0 if solver.actions.free else self.passes - 1):
             search.again()
         return search
@@ -253,8 +251,8 @@ class ActionSequences(Method):
         effort = self.effort
         if effort is None:
             effort = Effort(draws=64, restarts=8, descent=Descent(steps=40, lr=1.0)) if actions.free else Effort()
-        if self.relaxation == "exponential" and effort.descent is None:
-            effort = Effort(effort.draws, effort.restarts, Descent(steps=200, lr=0.05), effort.rounds)
+        relaxation = RELAXATIONS.get(self.relaxation)
+        effort = replace(effort, descent=effort.descent or relaxation.descent)
         if self._is_limited:
             effort = effort.within(self.run.queries_left / (len(x) * len(self.sequences_.up_to(self.max_steps))))
         return Solver(
@@ -264,7 +262,7 @@ class ActionSequences(Method):
             actions.tables.units(hi),
             2 * clearance(problem),
             effort,
-            self.relaxation,
+            relaxation,
             self.run.rng,
             lambda: self.run.expired,
             self.run.parts,

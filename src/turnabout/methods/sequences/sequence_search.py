@@ -5,17 +5,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 
 from turnabout.core.run import Run
 from turnabout.methods.sequences.batch import Batch, Best
+from turnabout.methods.sequences.scores import Pairs, SequenceScore
 from turnabout.methods.sequences.sequence_set import ActionSequence, SequenceSet, as_tensor
 from turnabout.methods.sequences.solve import STARTS, Parts, Solver
 from turnabout.typing import Tensor
 
-Score = Literal["breadth", "objective", "gradient"]
 SAVING = 1e-4  # share of the cost that a step must save to be worth its trouble
 WEIGHT = 100.0  # of a missing margin in the objective by which sequences are ranked
 
@@ -35,7 +34,7 @@ class Ledger:
     def empty(cls, n: int) -> Ledger:
         return cls([{} for _ in range(n)], incumbent=[float("inf")] * n, alone=[float("inf")] * n)
 
-    def enter(self, pairs: list[tuple[int, ActionSequence]], best: Best) -> None:
+    def enter(self, pairs: Pairs, best: Best) -> None:
         """Write down solved sequences."""
         cost, margin, r = best.cost.tolist(), best.margin.tolist(), best.r.cpu()
         for k, (i, sequence) in enumerate(pairs):
@@ -89,7 +88,7 @@ class SequenceSearch:
         """Level by level: every sequence of a length before any longer one; beyond `beam` parents, the best."""
         level: list[list[ActionSequence]] = [[()] for _ in range(self.n)]
         for _ in range(self.max_steps):
-            pairs: list[tuple[int, ActionSequence]] = []
+            pairs: Pairs = []
             for i, parents in enumerate(level):
                 if self.expired():
                     break
@@ -111,13 +110,13 @@ class SequenceSearch:
             sequence for _, sequence in sorted((self.ledger.objective(i, sequence), sequence) for sequence in parents)
         ][: self.beam]
 
-    def best_first(self, score: Score, width: int, iterations: int | None = None) -> Ledger:
+    def best_first(self, score: SequenceScore, width: int, iterations: int | None = None) -> Ledger:
         """Each round every person's `width` extensions of the smallest score, until none is left."""
         heaps: list[list[tuple[float, int, ActionSequence]]] = [[] for _ in range(self.n)]
         self._push(heaps, self._solve([(i, longer) for i in range(self.n) for longer in self._open(i, ())]), score)
         done = [len(sequences) for sequences in self.explored]
         while any(heaps) and not self.expired():
-            pairs: list[tuple[int, ActionSequence]] = []
+            pairs: Pairs = []
             for i, heap in enumerate(heaps):
                 taken = 0
                 while heap and taken < width and (iterations is None or done[i] < iterations):
@@ -174,10 +173,10 @@ class SequenceSearch:
     def _worth(self, i: int, sequence: ActionSequence) -> bool:
         return sum(self.constant[a] for a in sequence) < self.ledger.incumbent[i]
 
-    def _solve(self, pairs: list[tuple[int, ActionSequence]]) -> list[tuple[int, ActionSequence]]:
+    def _solve(self, pairs: Pairs) -> Pairs:
         """Solve pairs of a person and a sequence, shorter sequences first; returns those whose guards hold."""
-        solved: list[tuple[int, ActionSequence]] = []
-        by_length: dict[int, list[tuple[int, ActionSequence]]] = {}
+        solved: Pairs = []
+        by_length: dict[int, Pairs] = {}
         for pair in pairs:
             by_length.setdefault(len(pair[1]), []).append(pair)
         for length, group in sorted(by_length.items()):
@@ -193,7 +192,7 @@ class SequenceSearch:
                     self.explored[i].append(sequence)
         return solved
 
-    def _run(self, pairs: list[tuple[int, ActionSequence]], again: bool = False) -> None:
+    def _run(self, pairs: Pairs, again: bool = False) -> None:
         """Solve sequences and enter them, from the parameters of parents (again: of themselves and all relatives)."""
         device = self.solver.decision.x.device
         longest = max(len(sequence) for _, sequence in pairs)
@@ -213,8 +212,7 @@ class SequenceSearch:
                 if shorter in known:
                     places = [at + (at >= j) for at in order]  # of its actions in the sequence
                     warm[k, j if again else 0, places] = self.ledger.r[known[shorter]]
-        label = "again" if again else "first"
-        self.ledger.enter(pairs, self.solver.solve(owner, sequences, budget, warm.to(device), label))
+        self.ledger.enter(pairs, self.solver.solve(owner, sequences, budget, warm.to(device), again))
 
     def _budget(self, i: int, sequence: ActionSequence, again: bool) -> float:
         """What the parameters of a sequence may cost to be of interest, without its constant costs."""
@@ -225,7 +223,7 @@ class SequenceSearch:
                 known.append(self.ledger.cost[row])
         return max(1e-9, min(known) - sum(self.constant[a] for a in sequence))
 
-    def _guarded(self, pairs: list[tuple[int, ActionSequence]], length: int) -> list[tuple[int, ActionSequence]]:
+    def _guarded(self, pairs: Pairs, length: int) -> Pairs:
         """Without the sequences in which a condition fails that reads only what no parameter moves."""
         if not pairs or self.solver.actions.free:
             return pairs
@@ -239,40 +237,15 @@ class SequenceSearch:
 
     # -- scores -----------------------------------------------------------------------------------------------
 
-    def _push(
-        self,
-        heaps: list[list[tuple[float, int, ActionSequence]]],
-        solved: list[tuple[int, ActionSequence]],
-        score: Score,
-    ) -> None:
+    def _push(self, heaps: list[list[tuple[float, int, ActionSequence]]], solved: Pairs, score: SequenceScore) -> None:
         """Put the extensions of solved sequences on their people's heaps; ties by the order of exploration."""
-        steep = self.steepness(solved) if score == "gradient" else None
+        values = score.values(self, solved).tolist()
         for k, (i, sequence) in enumerate(solved):
-            if len(sequence) >= self.max_steps:
-                continue
-            for longer in self._open(i, sequence):
-                if steep is not None:
-                    value = -float(steep[k, longer[-1]])
-                else:
-                    value = float(len(longer)) if score == "breadth" else self.ledger.objective(i, sequence)
-                heapq.heappush(heaps[i], (value, len(heaps[i]), longer))
+            if len(sequence) < self.max_steps:
+                for longer in self._open(i, sequence):
+                    heapq.heappush(heaps[i], (values[k][longer[-1]], len(heaps[i]), longer))
 
-    def steepness(self, pairs: list[tuple[int, ActionSequence]]) -> Tensor:
-        r"""(pairs, A) mean over an action's footprint of |d loss / d x_j| at the end of each sequence.
-
-        The loss is the cross-entropy of the decision, log(1 + exp(-margin)), of the trained model; x_j are encoded
-        columns.
-        """
-        decision, actions = self.solver.decision, self.solver.actions
-        feet = [actions.footprint_columns(a) for a in range(len(actions.names))]
-        out = torch.zeros(len(pairs), len(feet), dtype=torch.float64)
-        ends = self.ends(pairs)
-        slope = loss_slope(decision.model, ends)
-        for a, columns in enumerate(feet):
-            out[:, a] = slope[:, columns].mean(1).cpu()
-        return out
-
-    def ends(self, pairs: list[tuple[int, ActionSequence]]) -> Tensor:
+    def ends(self, pairs: Pairs) -> Tensor:
         """(pairs, d) the rows to which solved sequences lead."""
         decision, device = self.solver.decision, self.solver.decision.x.device
         owner = torch.tensor([i for i, _ in pairs], dtype=torch.long, device=device)
@@ -284,15 +257,6 @@ class SequenceSearch:
             r = torch.stack([self.ledger.r[self.ledger.place[i][sequence]] for i, sequence in mine]).to(device)
             out[rows] = decision.tables.encoded(out[rows], batch.script.roll(batch.start, r).end)
         return out
-
-
-def loss_slope(model: object, x: Tensor) -> Tensor:
-    """(m, d) |d loss / d x| with loss = log(1 + exp(-margin)): the cross-entropy of a yes."""
-    leaf = x.detach().requires_grad_()
-    with torch.enable_grad():
-        loss = torch.nn.functional.softplus(-model.margin(leaf))  # type: ignore[attr-defined]
-        (slope,) = torch.autograd.grad(loss.sum(), leaf)
-    return slope.abs()
 
 
 def _guards_hold(batch: Batch) -> Tensor:

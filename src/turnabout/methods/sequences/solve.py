@@ -78,17 +78,17 @@ class Solver:
     last: bool = False  # whether the first look is the only one
     rules: Rules | None = None
 
-    def solve(self, owner: Tensor, sequences: Tensor, budget: Tensor, warm: Tensor, label: str = "first") -> Best:
+    def solve(self, owner: Tensor, sequences: Tensor, budget: Tensor, warm: Tensor, again: bool = False) -> Best:
         """Sequences (B, T) of people owner (B,): the cheapest parameters found for each.
 
-        budget (B,) is what a plan may cost to be of interest; warm (B, w, T, P) are starts from elsewhere; the label
-        names the random draws.
+        budget (B,) is what a plan may cost to be of interest; warm (B, w, T, P) are starts from elsewhere; a second
+        look, `again`, has random draws of its own and is as precise as the effort allows.
         """
         wide = self.effort.restarts + warm.shape[1]
         rows = max(1, ROWS.get(owner.device.type, 1 << 13) // wide)
         parts = [
-            self._solve(owner[some], sequences[some], budget[some], warm[some], label)
-            for some in self.parts(len(owner), rows, f"solve {label} {sequences.shape[1]}", STARTS)
+            self._solve(owner[some], sequences[some], budget[some], warm[some], again)
+            for some in self.parts(len(owner), rows, f"solve {_look(again)} {sequences.shape[1]}", STARTS)
         ]
         if (done := sum(len(part.cost) for part in parts)) < len(owner):  # no time
             parts.append(Best.none(warm[done:, 0]))
@@ -99,10 +99,11 @@ class Solver:
         script = self.actions.script(sequences)
         return Batch(self.decision, owner, script, self.lo[owner], self.hi[owner], rules=self.rules)
 
-    def _solve(self, owner: Tensor, sequences: Tensor, budget: Tensor, warm: Tensor, label: str) -> Best:
+    def _solve(self, owner: Tensor, sequences: Tensor, budget: Tensor, warm: Tensor, again: bool) -> Best:
         batch, effort = self.batch(owner, sequences), self.effort
+        precise = again or self.last  # a first look need not be: a second follows
         target = torch.full_like(budget, self.target)
-        start = torch.cat([self._starts(batch, sequences, budget, target, label), warm], 1)
+        start = torch.cat([self._starts(batch, sequences, budget, target, again), warm], 1)
         count = start.shape[1]
         rows = torch.arange(len(owner), device=owner.device).repeat_interleave(count)
         many, r = batch.pick(rows), start.flatten(0, 1)
@@ -117,29 +118,28 @@ class Solver:
             if smooth and effort.descent is not None:
                 r = effort.descent.run(many, r, best, goal, self.relaxation, self.expired)
             if smooth and not self.actions.free:
-                # a first look need not be precise: a second follows
-                rounds = effort.rounds if label == "again" or self.last else max(4, effort.rounds // 2)
+                rounds = effort.rounds if precise else max(4, effort.rounds // 2)
                 walk(many, r, best, goal, rounds, self.expired)
             elif not self.actions.free:
                 shrink(many, best, goal, 3, self.expired)
         out = _first(best, len(owner), count)
-        if (label == "again" or self.last) and not self.actions.free:
+        if precise and not self.actions.free:
             shrink(batch, out, target, 1, self.expired)
         return out
 
-    def _starts(self, batch: Batch, sequences: Tensor, budget: Tensor, target: Tensor, label: str) -> Tensor:
+    def _starts(self, batch: Batch, sequences: Tensor, budget: Tensor, target: Tensor, again: bool) -> Tensor:
         """(B, restarts, T, P): the best of some draws; of a comb for sequences with one parameter; 0 without any."""
         steps, effort = sequences.shape[1], self.effort
         draws = effort.draws * (1 if isinstance(self.decision.model, Differentiable) else WIDER)
         if self.actions.free:
-            generator = self.generator("free", label, steps)
+            generator = self.generator("free", _look(again), steps)
             return screen(batch, self._free_starts(batch, sequences, draws, generator), effort.restarts, target)
         count = batch.used.flatten(1).sum(1)
         r = torch.zeros(len(sequences), effort.restarts, steps, batch.script.gain.shape[2]).to(batch.start)
         several, single = (count > 1).nonzero().squeeze(1), (count == 1).nonzero().squeeze(1)
         if len(several):
             part = batch.pick(several)
-            drawn = draw(part, draws, budget[several], self.generator("draw", label, steps))
+            drawn = draw(part, draws, budget[several], self.generator("draw", _look(again), steps))
             r[several] = screen(part, drawn, effort.restarts, target[several])
         if len(single):
             part = batch.pick(single)
@@ -169,6 +169,11 @@ class Solver:
             r[:, t] = drawn
             old = many.script.move(t, old, r[:, t])
         return r.reshape(len(sequences), draws, *r.shape[1:])
+
+
+def _look(again: bool) -> str:
+    """The name of a look, in random draws and shares of time."""
+    return "again" if again else "first"
 
 
 def _first(best: Best, rows: int, count: int) -> Best:

@@ -15,7 +15,6 @@ import math
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
@@ -28,16 +27,13 @@ from turnabout.methods.sequences.certificate.question import CertificateTask, Ch
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
+from turnabout.methods.sequences.proof_engines import ENGINES, ProofBudget, ProofEngine
 from turnabout.models.model import LinearMargin, Model
 from turnabout.solvers.bounds import MarginBound, bound_on
 from turnabout.typing import Tensor
 
-Engine = Literal["auto", "branch", "milp"]
 AT_ONCE = 1 << 15  # jobs looked at together
 PROGRAMS = 1000  # for each sequence, at most
-SMALL = 128  # units, or nodes / 16, of models for which "auto" tries integer programs in the end
-BRANCHING = 0.7  # share of the time left to branch and bound before that
-PATIENCE = 30.0  # seconds for each person then, if no limit is given
 INNER = 0.98  # share of the gap worked to, so that rounding does not spoil it
 SAFE = 1e-9  # share by which bounds are lowered in the end
 
@@ -89,7 +85,7 @@ def certify(
     gap: float = 0.005,
     time_limit: float | None = None,
     *,
-    engine: Engine = "auto",
+    engine: str | ProofEngine = "auto",
     rounding: Tensor | None = None,
     grid: Tensor | None = None,
     keeps: Keeps | None = None,
@@ -118,7 +114,7 @@ def certify(
     upper : (n,) cost of the cheapest plan known, inf for none.
     gap : relative distance between bound and known cost to aim for.
     time_limit : seconds for all people together.
-    engine : "branch", "milp", or "auto": the former, then, for small models, the latter for whom it was not enough.
+    engine : "branch", "milp", "auto", or a `ProofEngine`.
     rounding : (e,) how far a printed value may lie from the exact one, in units; for coupled columns.
     grid : (e,) distance between printed values, in units: a step leads to a multiple of it, or to the value a person
         has; coupled columns to the nearest one. 0 for any value.
@@ -140,7 +136,7 @@ def certify(
         hidden = torch.isin(sequences, sequences.new_tensor(list(opaque))).any(1)
         question = CertificateTask(model, tables, kinds, x, lo, hi, sequences.shape[1], grid, keeps)
         bound = bound_on(model, tables.columns[kinds.moving], tables.span[kinds.moving], noise)
-        proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
+        proofs = Proofs(question, bound, upper, gap * INNER, ENGINES.get(engine), rounding)
         most, done = max(1, AT_ONCE // max(1, len(sequences))), 0
         pace = Pace(time_limit or 0.0, 1)  # people whose preparation takes little of the time limit
         while done < len(x) and (until is None or time.monotonic() < until):
@@ -159,7 +155,7 @@ def certify(
     return proofs.certificates(time.monotonic() - began)
 
 
-class _Proofs:
+class Proofs:
     """The people worked through so far, and what was proved about them."""
 
     def __init__(
@@ -168,7 +164,7 @@ class _Proofs:
         bound: MarginBound | None,
         upper: Tensor,
         gap: float,
-        engine: Engine,
+        engine: ProofEngine,
         rounding: Tensor | None,
     ):
         self.question, self.bound, self.rounding = question, bound, rounding
@@ -216,22 +212,16 @@ class _Proofs:
             least = work.loose.scatter_reduce(0, work.jobs.person, work.jobs.constant, "amin")
             self._write(who, torch.minimum(self.known, least), least >= self._target, "costs alone", work)
             return prepared
-        spare = self.engine == "auto" and self.bound.units <= SMALL
-        if self.engine != "milp":
-            until = None if seconds is None else began + seconds * (BRANCHING if spare else 1.0)
-            over = self._branch(who, work, until, batch or _batch(self.bound), boxes)
-            who = who[~over[who]]
-        if len(who) and (self.engine == "milp" or (spare and time.monotonic() < late)):
-            until = began + seconds if seconds is not None else time.monotonic() + PATIENCE * len(who)
-            self._programs(who, work, until if self.engine == "auto" or seconds is not None else None)
+        budget = ProofBudget(began, seconds, batch or _batch(self.bound), boxes)
+        self.engine.prove(self, who, work, budget)
         return prepared
 
-    def _branch(self, who: Tensor, work: Work, until: float | None, batch: int, boxes: int | None) -> Tensor:
+    def branch(self, who: Tensor, work: Work, budget: ProofBudget, until: float | None) -> Tensor:
         """Branch and bound; (n,) for whom no box is left, so that nothing more is to be learned."""
         assert self.bound is not None
-        search = BranchAndBound(self.question, self.bound, self.known, self.gap, batch)
+        search = BranchAndBound(self.question, self.bound, self.known, self.gap, budget.batch)
         base = self.bound.base(self.question.rest(work.jobs))
-        most = None if boxes is None else boxes * len(who)
+        most = None if budget.boxes is None else budget.boxes * len(who)
         lower, done = search.run(work.jobs, base, work.low, work.high, until, most)
         self.boxes += search.boxes
         self.found.take(search.found)
@@ -239,7 +229,8 @@ class _Proofs:
         self._write(who, lower, done, "closed form" if straight else "branch and bound", work)
         return done
 
-    def _programs(self, who: Tensor, work: Work, until: float | None) -> None:
+    def programs(self, who: Tensor, work: Work, until: float | None, only_better: bool = False) -> None:
+        """Integer programs, until a time; with `only_better` what is known stays where they say less."""
         from turnabout.methods.sequences.certificate.plan_milp import Programs
 
         assert self.bound is not None
@@ -247,7 +238,7 @@ class _Proofs:
         programs = Programs(self.question, self.bound, self.known, self.gap, self.found, until, PROGRAMS)
         lower, done = programs.run(work.jobs.pick(rows), work.low[rows], work.high[rows])
         self.boxes += programs.solved
-        better = who[(lower > self.lower)[who] | done[who]] if self.engine == "auto" else who
+        better = who[(lower > self.lower)[who] | done[who]] if only_better else who
         self._write(better, lower, done, "integer programs", work)
 
     @property
