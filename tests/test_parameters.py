@@ -16,6 +16,7 @@ from turnabout.parameters import (
     Flag,
     Instance,
     Maybe,
+    Named,
     Positive,
     Share,
     Whole,
@@ -39,6 +40,7 @@ CONSTRAINTS = [
     (Whole(2, even=True), "an even number from 2 up", (2, 8)),
     (Flag(), "True or False", (True, np.False_)),
     (Choice("up", "down"), "one of 'up', 'down'", ("up",)),
+    (Named(dict, up={}, down={}), "one of 'up', 'down', or a dict", ("up", {})),
     (Instance(ta.Schema), "a Schema", (ta.Schema((ta.Number("income", 0, 9),)),)),
     (Maybe(Whole(1)), "a whole number from 1 up, or None", (None, 1)),
     (Each(Positive()), "a list of 1 or more, each a number above 0", ([1], (0.5, 2))),
@@ -52,6 +54,12 @@ def test_a_constraint_says_what_it_allows(constraint, what, good):
         assert constraint.allows(value) and constraint.is_kind(value)
     for value in constraint.nonsense():
         assert not constraint.allows(value)
+
+
+def test_a_name_stands_for_its_object():
+    up, other = {"way": 1}, {"way": 3}
+    family = Named(dict, up=up, down={"way": 2})
+    assert family.get("up") is up and family.get(other) is other
 
 
 @checked(AuditError, samples=Whole(1), share=Maybe(Share()), rate=Positive(hint="the paper uses 0.1."))

@@ -14,7 +14,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from turnabout.errors import TurnaboutError, also
 from turnabout.typing import as_float, as_tuple, is_number, is_whole
 
 Target = TypeVar("Target", bound=Callable[..., Any])
+Member = TypeVar("Member")
 
 
 class Constraint(ABC):
@@ -180,6 +181,35 @@ class Choice(Constraint):
         return ("nonsense", b"")
 
 
+class Named(Constraint, Generic[Member]):
+    """An object of a family, or the name of a member: `Named(Score, breadth=Breadth(), gradient=Gradient())`.
+
+    The one list of a family: `get` gives the object that a parameter names.
+    """
+
+    def __init__(self, kind: type, /, **members: Member):
+        self.kind = kind
+        self.members = members
+        self.hint = ""
+
+    @property
+    def what(self) -> str:
+        return f"one of {', '.join(map(repr, self.members))}, or {_article(self.kind)}"
+
+    def is_kind(self, value: object) -> bool:
+        return isinstance(value, (str, self.kind))
+
+    def allows(self, value: object) -> bool:
+        return value in self.members if isinstance(value, str) else isinstance(value, self.kind)
+
+    def nonsense(self) -> tuple[object, ...]:
+        return ("nonsense", object())
+
+    def get(self, value: str | Member) -> Member:
+        """The object itself, or the member of that name."""
+        return self.members[value] if isinstance(value, str) else value
+
+
 class Instance(Constraint):
     """An object of a class, such as `Instance(Problem)`; `called` says it in other words than the class's name."""
 
@@ -190,8 +220,7 @@ class Instance(Constraint):
 
     @property
     def what(self) -> str:
-        name = self.kind.__name__
-        return self.called or f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
+        return self.called or _article(self.kind)
 
     def is_kind(self, value: object) -> bool:
         return isinstance(value, self.kind)
@@ -249,6 +278,11 @@ class Each(Constraint):
 
     def nonsense(self) -> tuple[object, ...]:
         return ("ten", *((bad,) for bad in self.inner.nonsense()), *([()] if self.least else []))
+
+
+def _article(kind: type) -> str:
+    """The name of a class with its article."""
+    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
 class Declared:

@@ -238,7 +238,7 @@ def test_binding_refuses(action: Action, said: str) -> None:
 # -- words --------------------------------------------------------------------------------------------------------
 
 
-def test_steps_in_words() -> None:
+def test_steps_in_sequences() -> None:
     bound = bind(
         Action("wait", Shift("age", by="years"), 1, label="wait {years} years {{or so}}"),
         Action("scale", [Scale("amount", by="f"), Scale("months", by="f")], 1),
@@ -261,7 +261,7 @@ def test_steps_in_words() -> None:
         bound.describe(3, ROW, ROW | {"job": "pilot"})
 
 
-def test_missing_cells_in_words() -> None:
+def test_missing_cells_in_sequences() -> None:
     schema = Schema((Number("debt", 0, 9, step=1, missing=True), Number("age", 0, 99, step=1)))
     bound = ActionSet([Action("a", [Shift("age"), Shift("debt")], 1)]).bind(schema)
     values, words = bound.describe(0, {"debt": 3, "age": 5}, {"debt": float("nan"), "age": 6})
@@ -339,10 +339,12 @@ def test_a_draft_costs_what_the_l1_distance_does() -> None:
         *(f"Set job to {level}" for level in ("none", "unskilled", "skilled")),
     )
     assert ActionSet.from_yaml(drafted.to_yaml()) == drafted
-    words = torch.tensor([[bound.names.index(name) for name in ("Change age", "Change school", "Set job to skilled")]])
+    sequences = torch.tensor(
+        [[bound.names.index(name) for name in ("Change age", "Change school", "Set job to skilled")]]
+    )
     r = torch.tensor([[[7.0], [2.0], [0.0]]], dtype=torch.float64)
     x = SCHEMA.encode(pd.DataFrame([ROW]))
-    path = bound.script(words).roll(bound.tables.units(x), r)
+    path = bound.script(sequences).roll(bound.tables.units(x), r)
     x_new = bound.tables.encoded(x, path.end)
     assert SCHEMA.decode(x_new).iloc[0].to_dict() == ROW | {"age": 37, "school": "doctor", "job": "skilled"}
     torch.testing.assert_close(path.cost.sum(1), L1().bind(SCHEMA)(x, x_new))

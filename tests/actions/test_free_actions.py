@@ -71,8 +71,8 @@ def test_free_and_declared_actions_in_one_batch() -> None:
     bound = bind(Action("wait", Shift("age"), Absolute("age")), FREE)
     assert list(bound.free) == [1] and bound.lines[1] is None
     assert len(bound.tables.columns) == SCHEMA.d
-    words = torch.tensor([[0, 1], [1, 0], [0, -1]])
-    script, start = bound.script(words), bound.tables.units(people({}, {}, {}))
+    sequences = torch.tensor([[0, 1], [1, 0], [0, -1]])
+    script, start = bound.script(sequences), bound.tables.units(people({}, {}, {}))
     r = torch.tensor([[[3, 0], [0.1, -0.5]], [[0.2, 0.25], [4, 0]], [[5, 0], [7, 7]]], dtype=torch.float64)
     path = script.roll(start, r)
     t1, t2 = math.tanh(0.1), math.tanh(0.2)

@@ -27,10 +27,10 @@ from turnabout.schema import Category, Number, Schema
 def walk(bound: BoundActions, row: dict[str, Any], name: str, *r: float) -> tuple[dict[str, float], float, bool]:
     """State by column name, cost and whether all conditions hold after one step of a person."""
     schema = bound.schema
-    word = torch.tensor([[bound.names.index(name)]])
+    sequence = torch.tensor([[bound.names.index(name)]])
     parameters = torch.zeros(1, 1, bound.tables.used.shape[1], dtype=torch.float64)
     parameters[0, 0, : len(r)] = torch.tensor(r, dtype=torch.float64)
-    script = bound.script(word)
+    script = bound.script(sequence)
     path = script.roll(bound.tables.units(schema.encode(pd.DataFrame([row]))), parameters)
     hold = torch.where(script.strict[0], path.slack[:, 0] > 1e-12, path.slack[:, 0] >= 0)
     columns = [schema.columns[j] for j in bound.tables.columns]

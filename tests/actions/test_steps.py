@@ -60,9 +60,9 @@ def bind(*actions: Action) -> BoundActions:
     return ActionSet(actions).bind(SCHEMA)
 
 
-def one(bound: BoundActions, *r: float, word: Iterable[int] = (0,), x: torch.Tensor | None = None):
-    """The path of one word from ROW, its parameters in order of use, padded with zeros."""
-    line = torch.tensor([list(word)])
+def one(bound: BoundActions, *r: float, sequence: Iterable[int] = (0,), x: torch.Tensor | None = None):
+    """The path of one sequence from ROW, its parameters in order of use, padded with zeros."""
+    line = torch.tensor([list(sequence)])
     parameters = torch.zeros(1, line.shape[1], bound.tables.used.shape[1], dtype=torch.float64)
     parameters[:, :, 0].view(-1)[: len(r)] = torch.tensor(r, dtype=torch.float64)
     return bound.script(line).roll(bound.tables.units(people() if x is None else x), parameters)
@@ -135,9 +135,9 @@ def test_two_parameters() -> None:
     close(script.affine(0, bound.tables.units(people())).at(r[:, 0])[0], [32.0, 4940.0, 30.0])
 
 
-def test_a_word_of_minus_one_rests() -> None:
+def test_a_sequence_of_minus_one_rests() -> None:
     bound = bind(Action("A", Shift("age"), 7, new("age") > old("age"), duration=2))
-    path = one(bound, 3.0, word=(-1, 0))
+    path = one(bound, 3.0, sequence=(-1, 0))
     close(path.states[0, :, 0], [30.0, 30.0, 30.0])  # the parameter of the rest is not used, that of A is 0
     close(path.cost[0], [0.0, 7.0])
     close(path.slack[0, :, 0], [1.0, 0.0])
@@ -183,7 +183,7 @@ def test_costs_of_two_features_add_up() -> None:
 
 def test_the_sum_of_costs_over_a_path_uses_the_state_in_between() -> None:
     bound = bind(Action("A", Shift("amount"), Squared("amount", relative=True), repeatable=True))
-    close(one(bound, -2500.0, -1250.0, word=(0, 0)).cost, [[0.25, 0.25]])
+    close(one(bound, -2500.0, -1250.0, sequence=(0, 0)).cost, [[0.25, 0.25]])
 
 
 # -- conditions ---------------------------------------------------------------------------------------------------
@@ -336,10 +336,10 @@ ALL = bind(
 
 def test_gradients_of_a_roll_are_right() -> None:
     generator = torch.Generator().manual_seed(0)
-    words = torch.tensor([[0, 1, 3], [1, 2, 0], [3, 1, -1], [2, 3, 1], [1, 1, 0]])
-    script = ALL.script(words)
+    sequences = torch.tensor([[0, 1, 3], [1, 2, 0], [3, 1, -1], [2, 3, 1], [1, 1, 0]])
+    script = ALL.script(sequences)
     start = ALL.tables.units(people({}, {"age": 40}, {"amount": 900}, {"balance": -20}, {"months": 100}))
-    scale = ALL.tables.unit[torch.where(words < 0, 4, words)]
+    scale = ALL.tables.unit[torch.where(sequences < 0, 4, sequences)]
     r = scale * (0.2 + 0.5 * torch.rand(scale.shape, generator=generator, dtype=torch.float64))
     weights = torch.rand(5, 4, start.shape[1], generator=generator, dtype=torch.float64)
 
@@ -351,8 +351,8 @@ def test_gradients_of_a_roll_are_right() -> None:
 
 
 def test_affine_says_the_same_as_the_move() -> None:
-    words = torch.tensor([[0], [1], [2], [3], [-1]])
-    script = ALL.script(words)
+    sequences = torch.tensor([[0], [1], [2], [3], [-1]])
+    script = ALL.script(sequences)
     start = ALL.tables.units(people(*[{}] * 5))
     r = torch.tensor([[2.0, 0.0], [-1000.0, 5.0], [50.0, 0.0], [-2000.0, 0.0], [9.0, 9.0]], dtype=torch.float64)
     close(script.affine(0, start).at(r), script.move(0, start, r))
@@ -361,10 +361,10 @@ def test_affine_says_the_same_as_the_move() -> None:
 @given(rows=st.lists(st.integers(0, 5), min_size=1, max_size=6), seed=st.integers(0, 99))
 def test_rows_of_a_batch_do_not_know_each_other(rows: list[int], seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
-    words = torch.randint(-1, 4, (6, 3), generator=generator)
+    sequences = torch.randint(-1, 4, (6, 3), generator=generator)
     r = 10 * torch.rand(6, 3, 2, generator=generator, dtype=torch.float64)
     start = ALL.tables.units(people(*({"age": 20 + i, "amount": 10 + i} for i in range(6))))
-    whole, picked = ALL.script(words), ALL.script(words).pick(torch.tensor(rows))
+    whole, picked = ALL.script(sequences), ALL.script(sequences).pick(torch.tensor(rows))
     path, part = whole.roll(start, r), picked.roll(start[rows], r[rows])
     for name in ("states", "cost", "slack"):
         close(getattr(part, name), getattr(path, name)[rows])

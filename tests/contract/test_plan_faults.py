@@ -30,33 +30,33 @@ class HonestPlans(Method):
         actions = self.problem_.actions
         alone = [[a] for a in range(len(actions))]
         both = [[a, b] for a in range(len(actions)) for b in range(len(actions)) if a != b]
-        words, r, found = self.tried(x, alone, ONE)
+        sequences, r, found = self.tried(x, alone, ONE)
         more, more_r, _ = self.tried(x, both, TWO)
         more = torch.where(found.any(1).view(-1, 1, 1), -1, more)  # enough is enough
-        plans = Plans(torch.cat([words, more], 1), torch.cat([r, more_r], 1), lower_bound=torch.zeros(len(x)))
+        plans = Plans(torch.cat([sequences, more], 1), torch.cat([r, more_r], 1), lower_bound=torch.zeros(len(x)))
         return Proposal(x.unsqueeze(1), plans=self.meddle(plans))
 
-    def tried(self, x, sequences, values):
-        """words (n, k, 2), parameters (n, k, 2, P) and whether each is accepted (n, k)."""
+    def tried(self, x, orders, values):
+        """sequences (n, k, 2), parameters (n, k, 2, P) and whether each is accepted (n, k)."""
         tables = self.problem_.actions.tables
         lead = PlanColumns.of(self.problem_.schema, self.problem_.actions, x.device).lead[:, 0].clamp(min=0)
         lo, hi = (tables.units(side) for side in self.problem_.bounds(x))
         here = tables.units(x)
-        words, r = [], []
-        for sequence in sequences:
-            used = [bool(tables.used[a].any()) for a in sequence]
+        sequences, r = [], []
+        for order in orders:
+            used = [bool(tables.used[a].any()) for a in order]
             shares = [torch.linspace(0, 1, values).tolist() if u else [0.0] for u in used]
-            for picked in torch.cartesian_prod(*map(torch.tensor, shares)).reshape(-1, len(sequence)).tolist():
-                column = [int(lead[a]) for a in sequence]
+            for picked in torch.cartesian_prod(*map(torch.tensor, shares)).reshape(-1, len(order)).tolist():
+                column = [int(lead[a]) for a in order]
                 moved = [lo[:, j] + share * (hi - lo)[:, j] - here[:, j] for j, share in zip(column, picked)]
-                words.append(torch.tensor([*sequence, -1][:2]))
+                sequences.append(torch.tensor([*order, -1][:2]))
                 r.append(torch.stack([*moved, torch.zeros(len(x), dtype=x.dtype)][:2], 1))
-        words = torch.stack(words).expand(len(x), -1, -1) if words else torch.full((len(x), 0, 2), -1)
+        sequences = torch.stack(sequences).expand(len(x), -1, -1) if sequences else torch.full((len(x), 0, 2), -1)
         r = torch.stack(r, 1).unsqueeze(-1) if r else torch.zeros(len(x), 0, 2, 1)
-        owner = torch.arange(len(x)).repeat_interleave(words.shape[1])
-        done = replay(self.problem_, x[owner], words.reshape(-1, 2), r.reshape(-1, 2, r.shape[-1]))
+        owner = torch.arange(len(x)).repeat_interleave(sequences.shape[1])
+        done = replay(self.problem_, x[owner], sequences.reshape(-1, 2), r.reshape(-1, 2, r.shape[-1]))
         good = done.allowed & (self.ask(done.end) >= 1e-9)
-        return words, r, good.reshape(len(x), -1)
+        return sequences, r, good.reshape(len(x), -1)
 
     def meddle(self, plans):
         return plans
@@ -251,12 +251,12 @@ class TakesANeedlessStep(HonestPlans):
 
     def meddle(self, plans):
         repay = self.problem_.actions.names.index("Repay")
-        words = torch.cat([plans.words, torch.full_like(plans.words[..., :1], -1)], -1)
+        sequences = torch.cat([plans.sequences, torch.full_like(plans.sequences[..., :1], -1)], -1)
         r = torch.cat([plans.r, torch.zeros_like(plans.r[..., :1, :])], -2)
-        end = (plans.words >= 0).sum(-1, keepdim=True)
-        words = words.scatter(-1, end, torch.where(end > 0, repay, -1))
+        end = (plans.sequences >= 0).sum(-1, keepdim=True)
+        sequences = sequences.scatter(-1, end, torch.where(end > 0, repay, -1))
         r = r.scatter(-2, end.unsqueeze(-1).expand(*end.shape, r.shape[-1]), -1.0)
-        return Plans(words, r, plans.lower_bound)
+        return Plans(sequences, r, plans.lower_bound)
 
 
 def test_needless_steps():

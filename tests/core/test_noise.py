@@ -40,9 +40,9 @@ def problem_of(*actions, bias=-0.5, weights=None, schema=LINE):
     return Problem(schema, model, actions=ActionSet(actions))
 
 
-def one(problem, a, r, b=50.0, word=0):
+def one(problem, a, r, b=50.0, sequence=0):
     x = problem.schema.encode(pd.DataFrame({"a": [a], "b": [b]}))
-    return x, torch.tensor([[word]]), torch.tensor([[[float(r)]]], dtype=torch.float64)
+    return x, torch.tensor([[sequence]]), torch.tensor([[[float(r)]]], dtype=torch.float64)
 
 
 def even(draws=2001):
@@ -71,8 +71,8 @@ def test_the_share_in_closed_form(theta, beyond):
 
 def test_conditions_and_bounds_count_too():
     capped = problem_of(Action("Move", Shift("a"), 1, [new("a") <= 52]))
-    x, word, r = one(capped, 20.0, 31.0)
-    kept = under_noise(capped, x, word, r, 0.1, even())
+    x, sequence, r = one(capped, 20.0, 31.0)
+    kept = under_noise(capped, x, sequence, r, 0.1, even())
     # accepted where 31 + 3.1 u >= 30; allowed where it is at most 32 as well
     assert float(kept.accepted) == pytest.approx((1 + 1 / 3.1) / 2, abs=1e-3)
     assert float(kept.allowed) == pytest.approx((1 / 3.1 + 1 / 3.1) / 2, abs=1e-3)
@@ -86,8 +86,8 @@ def test_limits_of_a_direction_count_too():
     schema = Schema((Number("a", 0, 100, decimals=3, moves="up"), Number("b", 0, 100, decimals=3)))
     problem = problem_of(MOVE, weights={"b": -1.0}, bias=0.3, schema=schema)
     x = schema.encode(pd.DataFrame({"a": [50.0], "b": [10.0]}))
-    word = torch.tensor([[0]])
-    down = under_noise(problem, x, word, torch.tensor([[[-5.0]]], dtype=torch.float64), 0.1, even())
+    sequence = torch.tensor([[0]])
+    down = under_noise(problem, x, sequence, torch.tensor([[[-5.0]]], dtype=torch.float64), 0.1, even())
     assert float(down.accepted) == 1 and float(down.allowed) == 0
     shrink = problem_of(MOVE, weights={"a": -1.0}, bias=0.3)
     kept = under_noise(shrink, *one(shrink, 60.0, -31.0), 0.1, even())  # 30 is enough
@@ -97,11 +97,11 @@ def test_limits_of_a_direction_count_too():
 def test_two_steps_slip_on_their_own():
     problem = problem_of(MOVE, Action("Other", Shift("b"), Absolute("b")), weights={"a": 1.0, "b": 1.0}, bias=-1.0)
     x = problem.schema.encode(pd.DataFrame({"a": [30.0], "b": [30.0]}))
-    words, r = torch.tensor([[0, 1]]), torch.tensor([[[20.0], [20.0]]], dtype=torch.float64)
+    sequences, r = torch.tensor([[0, 1]]), torch.tensor([[[20.0], [20.0]]], dtype=torch.float64)
     noise = draws_of(20_000, 2, 1, np.random.default_rng(0))
-    kept = under_noise(problem, x, words, r, 0.1, noise)
+    kept = under_noise(problem, x, sequences, r, 0.1, noise)
     assert float(kept.allowed) == pytest.approx(0.5, abs=0.02)  # u + v >= 0
-    more = under_noise(problem, x, words, r * 1.05, 0.1, noise)
+    more = under_noise(problem, x, sequences, r * 1.05, 0.1, noise)
     edge = -2 / 2.1  # 42 + 2.1 (u + v) >= 40: below it lies a triangle of the square
     assert float(more.allowed) == pytest.approx(1 - (2 + edge) ** 2 / 8, abs=0.02)
 
@@ -110,25 +110,25 @@ def test_actions_without_parameters_do_not_slip():
     schema = Schema((Number("a", 0, 10), Category("home", ("rent", "own"))))
     problem = problem_of(Action("Buy", Set("home", "own"), 1), schema=schema, weights={"home=own": 1.0}, bias=-0.5)
     x = schema.encode(pd.DataFrame({"a": [1.0], "home": ["rent"]}))
-    words, r = torch.tensor([[0, -1]]), torch.zeros(1, 2, 1, dtype=torch.float64)
-    kept = under_noise(problem, x, words, r, 0.9, draws_of(50, 2, 1, np.random.default_rng(0)))
+    sequences, r = torch.tensor([[0, -1]]), torch.zeros(1, 2, 1, dtype=torch.float64)
+    kept = under_noise(problem, x, sequences, r, 0.9, draws_of(50, 2, 1, np.random.default_rng(0)))
     assert float(kept.accepted) == float(kept.allowed) == 1
-    tolerated = largest_theta(problem, x, words, r, 1.0, draws_of(50, 2, 1, np.random.default_rng(0)))
+    tolerated = largest_theta(problem, x, sequences, r, 1.0, draws_of(50, 2, 1, np.random.default_rng(0)))
     assert float(tolerated) == 0.5
 
 
 def test_each_plan_its_own_theta_and_many_at_once():
     problem = problem_of(MOVE)
-    x, word, r = one(problem, 20.0, 31.0)
+    x, sequence, r = one(problem, 20.0, 31.0)
     thetas = torch.tensor([0.0, 0.02, 0.1, 0.3], dtype=torch.float64)
-    together = under_noise(problem, x.expand(4, -1), word.expand(4, -1), r.expand(4, -1, -1), thetas, even())
-    apart = [float(under_noise(problem, x, word, r, float(t), even()).allowed) for t in thetas]
+    together = under_noise(problem, x.expand(4, -1), sequence.expand(4, -1), r.expand(4, -1, -1), thetas, even())
+    apart = [float(under_noise(problem, x, sequence, r, float(t), even()).allowed) for t in thetas]
     assert together.allowed.tolist() == apart
     assert apart[0] == apart[1] == 1 and apart[2] > apart[3] > 0.5
     many = ROWS // 2001 + 3  # more than are rolled out at a time
-    shares = under_noise(problem, x.expand(many, -1), word.expand(many, -1), r.expand(many, -1, -1), 0.1, even())
+    shares = under_noise(problem, x.expand(many, -1), sequence.expand(many, -1), r.expand(many, -1, -1), 0.1, even())
     assert set(shares.allowed.tolist()) == {apart[2]} and len(shares.allowed) == many
-    none = under_noise(problem, x[:0], word[:0], r[:0], 0.1, even())
+    none = under_noise(problem, x[:0], sequence[:0], r[:0], 0.1, even())
     assert none.allowed.shape == (0,)
 
 
@@ -205,18 +205,18 @@ def printed(plan):
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS.actions.names), st.integers(-8, 8)), min_size=1, max_size=3))
 def test_plans_of_every_kind_read_back_as_they_were(drawn):
-    words, r = town.spelled(KINDS.actions, [drawn])
-    r = r * KINDS.actions.tables.unit[words] / 8
+    sequences, r = town.spelled(KINDS.actions, [drawn])
+    r = r * KINDS.actions.tables.unit[sequences] / 8
     plan = [(name, float(amount)) for (name, _), amount in zip(drawn, r.flatten(), strict=True)]
     answer = printed(plan)
-    run = replay(KINDS, EVERY_KIND.encode(pd.DataFrame([PERSON])), words, r)
+    run = replay(KINDS, EVERY_KIND.encode(pd.DataFrame([PERSON])), sequences, r)
     assert len(answer.plans) == int(run.allowed)
     if not bool(run.allowed):
         return
     told = read_plans(KINDS, answer)
-    assert torch.equal(told.words, words)
+    assert torch.equal(told.sequences, sequences)
     torch.testing.assert_close(told.r, run.r, rtol=0, atol=1e-9)
-    again = replay(KINDS, told.x, told.words, told.r)
+    again = replay(KINDS, told.x, told.sequences, told.r)
     assert bool(again.allowed)
     torch.testing.assert_close(again.states, run.states, rtol=0, atol=1e-12)
     torch.testing.assert_close(again.cost, run.cost)
@@ -240,7 +240,7 @@ def test_parameters_read_back_by_hand(name, amount, parameters, becomes):
     assert json.loads(step["parameters"]) == pytest.approx(parameters) and json.loads(step["becomes"]) == becomes
     told = read_plans(KINDS, answer)
     assert float(told.r) == pytest.approx(amount, abs=1e-12)
-    assert told.words.tolist() == [[KINDS.actions.names.index(name)]]
+    assert told.sequences.tolist() == [[KINDS.actions.names.index(name)]]
 
 
 def test_plans_of_an_answer_read_back():
@@ -249,7 +249,7 @@ def test_plans_of_an_answer_read_back():
     answer = town.Told(plans).fit(problem).find(town.people(), options=2)
     told = read_plans(problem, answer)
     assert list(told.index) == list(answer.plans.index) and len(told.index) >= 3
-    run = replay(problem, told.x, told.words, told.r)
+    run = replay(problem, told.x, told.sequences, told.r)
     assert run.allowed.all()
     assert run.total.tolist() == pytest.approx(answer.plans["cost"].tolist())
     names = list(problem.schema.names)

@@ -141,8 +141,8 @@ def test_plans_that_nobody_can_walk():
 
 class Idle(Told):
     def _search(self, x):
-        words, r = torch.full((len(x), 2, 3), -1), torch.zeros(len(x), 2, 3, 1, dtype=torch.float64)
-        return Proposal(x.unsqueeze(1), plans=Plans(words, r))
+        sequences, r = torch.full((len(x), 2, 3), -1), torch.zeros(len(x), 2, 3, 1, dtype=torch.float64)
+        return Proposal(x.unsqueeze(1), plans=Plans(sequences, r))
 
 
 def test_no_plan_proposed():
@@ -259,25 +259,25 @@ class Misshapen(Told):
     """Proposes plans of a wrong shape."""
 
     def _search(self, x):
-        words, r = spelled_for(self.problem_, len(x))
-        return Proposal(x.unsqueeze(1), plans=self.plans(words, r))
+        sequences, r = spelled_for(self.problem_, len(x))
+        return Proposal(x.unsqueeze(1), plans=self.plans(sequences, r))
 
 
 def spelled_for(problem, n):
-    words, r = town.spelled(problem.actions, [WORK])
-    return words.expand(n, -1, -1), r.expand(n, -1, -1, -1)
+    sequences, r = town.spelled(problem.actions, [WORK])
+    return sequences.expand(n, -1, -1), r.expand(n, -1, -1, -1)
 
 
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda words, r: Plans(words[0], r[0]), "words of shape"),
-        (lambda words, r: Plans(words, r[..., 0]), "parameters of shape"),
-        (lambda words, r: Plans(words + 9, r), "an action that does not exist"),
-        (lambda words, r: Plans(words - 5, r), "an action that does not exist"),
-        (lambda words, r: Plans(words.double(), r), "an action that does not exist"),
-        (lambda words, r: Plans(words, r, lower_bound=torch.zeros(len(words), 1)), "lower_bound of shape"),
-        (lambda words, r: Plans(words, r, tolerance=torch.zeros(len(words))), "tolerance of shape"),
+        (lambda sequences, r: Plans(sequences[0], r[0]), "sequences of shape"),
+        (lambda sequences, r: Plans(sequences, r[..., 0]), "parameters of shape"),
+        (lambda sequences, r: Plans(sequences + 9, r), "an action that does not exist"),
+        (lambda sequences, r: Plans(sequences - 5, r), "an action that does not exist"),
+        (lambda sequences, r: Plans(sequences.double(), r), "an action that does not exist"),
+        (lambda sequences, r: Plans(sequences, r, lower_bound=torch.zeros(len(sequences), 1)), "lower_bound of shape"),
+        (lambda sequences, r: Plans(sequences, r, tolerance=torch.zeros(len(sequences))), "tolerance of shape"),
     ],
 )
 def test_plans_of_the_wrong_shape_are_refused(make, text):

@@ -18,8 +18,8 @@ def walked(plans, person="ann", problem=None, **cells):
     """The replay of plans for one person, some of whose cells may be set."""
     problem = problem or town.problem()
     row = town.people().loc[[person]].assign(**cells)
-    words, r = town.spelled(problem.actions, plans)
-    return replay(problem, problem.schema.encode(row).expand(len(plans), -1), words, r)
+    sequences, r = town.spelled(problem.actions, plans)
+    return replay(problem, problem.schema.encode(row).expand(len(plans), -1), sequences, r)
 
 
 def reasons(run):
@@ -102,11 +102,11 @@ def test_rules_hold_on_the_way():
 
 def test_rests_only_at_the_end():
     actions = town.problem().actions
-    words, r = town.spelled(actions, [[("Study", 2), ("Earn", 5)], [("Study", 2), ("Earn", 5)]])
-    words = torch.stack([torch.tensor([words[0, 0], -1, words[0, 1]]), torch.tensor([*words[1], -1])])
+    sequences, r = town.spelled(actions, [[("Study", 2), ("Earn", 5)], [("Study", 2), ("Earn", 5)]])
+    sequences = torch.stack([torch.tensor([sequences[0, 0], -1, sequences[0, 1]]), torch.tensor([*sequences[1], -1])])
     r = torch.stack([r[:, 0], torch.zeros_like(r[:, 0]), r[:, 1]], 1)
     r[1] = r[1][[0, 2, 1]]
-    run = replay(town.problem(), town.SCHEMA.encode(town.people().loc[["ann", "ann"]]), words, r)
+    run = replay(town.problem(), town.SCHEMA.encode(town.people().loc[["ann", "ann"]]), sequences, r)
     assert reasons(run) == ["it rests in the middle", ""]
     assert run.cost[1].tolist() == [2.0, 0.5, 0.0] and torch.isinf(run.slack[1, 2])
     assert torch.equal(run.states[1, 2], run.states[1, 3])
@@ -189,12 +189,12 @@ def test_a_negative_duration_is_refused():
 def test_batches_do_not_matter(monkeypatch):
     problem, people = town.problem(), town.people()
     rng = torch.Generator().manual_seed(0)
-    words = torch.randint(-1, 7, (200, 3), generator=rng)
+    sequences = torch.randint(-1, 7, (200, 3), generator=rng)
     r = 20 * torch.rand(200, 3, 1, generator=rng, dtype=torch.float64) - 10
     x = problem.schema.encode(people)[torch.randint(0, 4, (200,), generator=rng)]
-    whole = replay(problem, x, words, r)
+    whole = replay(problem, x, sequences, r)
     monkeypatch.setattr(plan, "SLICE", 7)
-    for name, value in vars(replay(problem, x, words, r)).items():
+    for name, value in vars(replay(problem, x, sequences, r)).items():
         assert torch.equal(value, getattr(whole, name)), name
     assert 10 < whole.allowed.sum() < 190
     assert len(set(whole.wrong.tolist())) > 5
@@ -217,9 +217,9 @@ def test_a_problem_without_actions_replays_nothing():
 
 def test_states_read_back_as_they_are():
     problem, people = town.problem(), town.people()
-    words, r = town.spelled(problem.actions, [[("Study", 1), ("Settle", -0.333), ("Work", 7.7)]])
+    sequences, r = town.spelled(problem.actions, [[("Study", 1), ("Settle", -0.333), ("Work", 7.7)]])
     x = problem.schema.encode(people)
-    run = replay(problem, x, words.expand(4, -1), r.expand(4, -1, -1))
+    run = replay(problem, x, sequences.expand(4, -1), r.expand(4, -1, -1))
     for t in range(4):
         printed = problem.schema.write(people, x, run.states[:, t])
         assert (problem.schema.encode(printed) - run.states[:, t]).abs().max() < 1e-12

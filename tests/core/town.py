@@ -69,15 +69,15 @@ def problem(**more):
 
 
 def spelled(actions, plans):
-    """[[("Study", 2), ("Earn", 20)], ...] -> words (k, T) and parameters (k, T, P)."""
+    """[[("Study", 2), ("Earn", 20)], ...] -> sequences (k, T) and parameters (k, T, P)."""
     longest = max(map(len, plans))
-    words = torch.full((len(plans), longest), -1)
+    sequences = torch.full((len(plans), longest), -1)
     r = torch.zeros(len(plans), longest, actions.tables.gain.shape[1], dtype=torch.float64)
     for i, plan in enumerate(plans):
         for t, (name, amount) in enumerate(plan):
-            words[i, t] = actions.names.index(name)
+            sequences[i, t] = actions.names.index(name)
             r[i, t] = amount
-    return words, r
+    return sequences, r
 
 
 class Told(ta.Method):
@@ -92,10 +92,10 @@ class Told(ta.Method):
         self.impossible = impossible
 
     def _search(self, x):
-        words, r = spelled(self.problem_.actions, self.plans)
+        sequences, r = spelled(self.problem_.actions, self.plans)
         n = len(x)
         bound = None if self.lower_bound is None else torch.full((n,), float(self.lower_bound), dtype=torch.float64)
         withstood = None if self.tolerance is None else torch.tensor([self.tolerance] * n, dtype=torch.float64)
-        plans = Plans(words.expand(n, -1, -1), r.expand(n, -1, -1, -1), bound, withstood)
+        plans = Plans(sequences.expand(n, -1, -1), r.expand(n, -1, -1, -1), bound, withstood)
         none = torch.ones(n, dtype=torch.bool) if self.impossible else None
         return Proposal(x.unsqueeze(1), none, {0: "shown by hand."}, plans=plans)

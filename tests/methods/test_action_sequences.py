@@ -17,10 +17,10 @@ from tests.methods.sequences.toys import (
     fitted,
     plain,
     refused,
+    sequences_of,
     shifts,
     straight,
     tiny_net,
-    words_of,
 )
 
 from turnabout.actions import (
@@ -58,7 +58,7 @@ def test_order_matters(actions, merge):
     problem = Problem(SCHOOL, straight(SCHOOL, [0, 1], -49.5), actions=ActionSet(actions))
     people = pd.DataFrame({"school": [10, 12, 20], "income": [30, 30, 55]}, index=["ann", "bob", "cid"])
     answer = answered(problem, people, options=3, max_steps=3, merge=merge)
-    assert words_of(answer) == {("ann", 0): ("Study", "Earn"), ("bob", 0): ("Earn",)}
+    assert sequences_of(answer) == {("ann", 0): ("Study", "Earn"), ("bob", 0): ("Earn",)}
     assert answer.steps_of("ann")["change"].tolist() == ["school 10 -> 12", "income 30 -> 50"]
     assert costs(answer).tolist() == [4, 2, math.inf] and answer.status["cid"] == Status.ACCEPTED
     check_plans(problem, answer)
@@ -73,7 +73,7 @@ def test_the_same_actions_in_another_order_do_something_else(merge):
     people = pd.DataFrame({"a": [2.0, 9.0], "b": [10.0, 10.0]})
     answer = answered(problem, people, options=2, max_steps=2, merge=merge)
     # b doubles when a does: +2 from a = 2, +9 from a = 9, but +5 after shrinking a to 5
-    assert words_of(answer) == {(0, 0): ("Grow",), (1, 0): ("Shrink", "Grow"), (1, 1): ("Grow",)}
+    assert sequences_of(answer) == {(0, 0): ("Grow",), (1, 0): ("Shrink", "Grow"), (1, 1): ("Grow",)}
     assert answer.options["cost"].tolist() == pytest.approx([2, 5.5, 9], abs=2e-3)
 
 
@@ -86,10 +86,10 @@ def test_a_guard_that_a_later_step_breaks():
     problem = Problem(schema, model, actions=ActionSet([save, aid]))
     people = pd.DataFrame({"wealth": [10, 30], "aid": ["no", "no"]})
     answer = answered(problem, people, max_steps=2)
-    assert words_of(answer) == {(0, 0): ("Aid", "Save")}
+    assert sequences_of(answer) == {(0, 0): ("Aid", "Save")}
     assert answer.status.tolist() == [Status.FOUND, Status.NOT_FOUND]
     longer = answered(problem, people, max_steps=3)
-    assert words_of(longer) == {(0, 0): ("Aid", "Save"), (1, 0): ("Save", "Aid", "Save")}
+    assert sequences_of(longer) == {(0, 0): ("Aid", "Save"), (1, 0): ("Save", "Aid", "Save")}
     assert longer.states_of(1)["wealth"].tolist() == [30, 19, 19, 50]
     check_plans(problem, longer)
 
@@ -102,7 +102,7 @@ def test_actions_that_may_come_once_come_once():
     for action, wanted in zip(twice, ({}, {(0, 0): ("Push",) * 3}), strict=True):
         problem = Problem(schema, straight(schema, [1], -30), actions=ActionSet([action]))
         answer = answered(problem, people, max_steps=4)
-        assert words_of(answer) == wanted
+        assert sequences_of(answer) == wanted
 
 
 # -- scores ------------------------------------------------------------------------------------------------------------
@@ -124,13 +124,13 @@ def mixed(seed, n):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
-def test_all_scores_end_where_solving_every_word_ends(seed, monkeypatch):
+def test_all_scores_end_where_solving_every_sequence_ends(seed, monkeypatch):
     problem, people = mixed(seed, 4)
     found = {score: answered(problem, people, max_steps=3, score=score) for score in SCORES}
-    monkeypatch.setattr(SequenceSearch, "_worth", lambda self, i, word: True)  # nothing is passed over
+    monkeypatch.setattr(SequenceSearch, "_worth", lambda self, i, sequence: True)  # nothing is passed over
     search = fitted(problem, max_steps=3).explore(problem.schema.encode(people))
-    every = set(search.words.up_to(3))
-    closed = {word for word in every if 1 in word and 0 not in word[: word.index(1)]}
+    every = set(search.sequences.up_to(3))
+    closed = {sequence for sequence in every if 1 in sequence and 0 not in sequence[: sequence.index(1)]}
     for i, poor in enumerate(people["a"] < 2):  # who has too little of a may not take B before A
         assert set(search.explored[i]) == (every - closed if poor else every)
     wanted = np.array(search.ledger.incumbent)
@@ -139,7 +139,7 @@ def test_all_scores_end_where_solving_every_word_ends(seed, monkeypatch):
         np.testing.assert_allclose(costs(found[score]), wanted, rtol=1e-3)
     check_plans(problem, found["gradient"])
     every_order = costs(answered(problem, people, max_steps=3, merge=False))
-    np.testing.assert_allclose(every_order, wanted, rtol=2e-2)  # merged words have fewer starts, and lose little
+    np.testing.assert_allclose(every_order, wanted, rtol=2e-2)  # merged sequences have fewer starts, and lose little
 
 
 def test_iterations_bound_the_search_and_more_never_hurt():
@@ -151,8 +151,8 @@ def test_iterations_bound_the_search_and_more_never_hurt():
     for count in (4, 7, 15):
         method = fitted(problem, max_steps=4, score="objective", iterations=count, effort=QUICK, passes=1)
         search = method.explore(x)
-        assert all(len(words) <= count for words in search.explored)
-        assert all(len(set(words)) == len(words) for words in search.explored)
+        assert all(len(sequences) <= count for sequences in search.explored)
+        assert all(len(set(sequences)) == len(sequences) for sequences in search.explored)
         now = np.array(search.ledger.incumbent)
         assert (now <= before + 1e-12).all()
         before = now
@@ -274,5 +274,5 @@ def test_options_are_different_plans_cheapest_first():
     for person in answer.status.index[answer.status == Status.FOUND]:
         mine = answer.options.loc[person]
         assert mine["cost"].is_monotonic_increasing
-        words = [word for (who, _), word in words_of(answer).items() if who == person]
-        assert len(set(words)) == len(words)
+        sequences = [sequence for (who, _), sequence in sequences_of(answer).items() if who == person]
+        assert len(set(sequences)) == len(sequences)

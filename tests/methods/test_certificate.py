@@ -40,7 +40,7 @@ def test_no_plan_is_cheaper_than_the_bound_and_the_bound_is_near_one(kind, seed)
         if math.isinf(proof.cost[i]):
             assert math.isinf(proof.lower_bound[i])
             continue
-        cost, allowed, margin = look_at(case, i, proof.words[i].tolist(), proof.r[i].tolist(), closed=1e-7)
+        cost, allowed, margin = look_at(case, i, proof.sequences[i].tolist(), proof.r[i].tolist(), closed=1e-7)
         assert allowed
         assert margin >= -1e-9
         assert cost == pytest.approx(float(proof.cost[i]), rel=1e-9)
@@ -50,7 +50,7 @@ def test_no_plan_is_cheaper_than_the_bound_and_the_bound_is_near_one(kind, seed)
 @pytest.mark.parametrize("kind", KINDS)
 def test_integer_programs_say_the_same(kind):
     case = random_case(11, kind, people=1, steps=2)
-    case.words = case.words[::3]
+    case.sequences = case.sequences[::3]
     branch = certify(*case.parts, unknown(case), gap=0.002)
     milp = certify(*case.parts, unknown(case), gap=0.002, engine="milp")
     assert branch.complete.all() and milp.complete.all()
@@ -61,14 +61,14 @@ def test_integer_programs_say_the_same(kind):
 
 def test_integer_programs_take_over_where_boxes_run_out():
     case = random_case(11, "net", people=1, steps=2)
-    case.words = case.words[::3]
+    case.sequences = case.sequences[::3]
     proof = certify(*case.parts, unknown(case), boxes=1)
     assert proof.complete.all() and proof.how == ["integer programs"]
     assert not certify(*case.parts, unknown(case), boxes=1, engine="branch").complete.any()
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_words_left_out_do_not_change_the_bound(seed, monkeypatch):
+def test_sequences_left_out_do_not_change_the_bound(seed, monkeypatch):
     case = random_case(100 + seed, "net")
     few = certify(*case.parts, unknown(case), gap=0.001)
     monkeypatch.setattr(
@@ -104,8 +104,8 @@ def test_out_of_time_the_bound_is_still_one():
 def test_a_scan_meets_the_bound(seed):
     case = random_case(40 + seed, "net", people=1, steps=2)
     t = case.tables
-    line = torch.where(case.words >= 0, case.words, t.actions)
-    case.words = case.words[t.used[line].sum((1, 2)) <= 2]
+    line = torch.where(case.sequences >= 0, case.sequences, t.actions)
+    case.sequences = case.sequences[t.used[line].sum((1, 2)) <= 2]
     seen = cheapest_by_scan(*case.parts, points=1500)
     proof = certify(*case.parts, unknown(case), gap=0.002)
     assert (torch.isfinite(seen.cost) == torch.isfinite(proof.cost)).all()
@@ -124,8 +124,8 @@ def shifts(d: int, price: str, scale: torch.Tensor, low: float = -100.0, high: f
         t["gain"][j, 0, j], t["used"][j, 0] = 1, True
         t[price][j, j] = 1 / scale[j] ** 2 if price == "squared" else 1 / scale[j]
     x = torch.zeros(1, d, dtype=torch.float64)
-    words = torch.tensor([list(range(d))])
-    return Case(None, finish(t), x, words, torch.full_like(x, low), torch.full_like(x, high))
+    sequences = torch.tensor([list(range(d))])
+    return Case(None, finish(t), x, sequences, torch.full_like(x, low), torch.full_like(x, high))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -189,9 +189,9 @@ def two_steps(strict: bool = False) -> Case:
         t["gain"][j, 0, j], t["used"][j, 0], t["absolute"][j, j] = 1, True, 1
     t["of_old"][1, 0, 0], t["offset"][1, 0], t["strict"][1, 0] = 1, -1, strict
     x = torch.zeros(1, 2, dtype=torch.float64)
-    words = torch.tensor([[0, -1], [1, -1], [0, 1], [1, 0]])
+    sequences = torch.tensor([[0, -1], [1, -1], [0, 1], [1, 0]])
     model = Straight(torch.tensor([0.0, 1.0]).double(), -2.0)
-    return Case(model, finish(t), x, words, torch.zeros_like(x), torch.full_like(x, 5.0))
+    return Case(model, finish(t), x, sequences, torch.zeros_like(x), torch.full_like(x, 5.0))
 
 
 @pytest.mark.parametrize("engine", ["branch", "milp"])
@@ -199,9 +199,9 @@ def test_order_matters(engine):
     case = two_steps()
     proof = certify(*case.parts, NONE, engine=engine)
     assert proof.complete.all()
-    assert proof.words.tolist() == [[0, 1]]
+    assert proof.sequences.tolist() == [[0, 1]]
     assert float(proof.lower_bound) == pytest.approx(3.0, rel=0.006)
-    case.words = torch.tensor([[0, -1], [1, -1], [1, 0]])
+    case.sequences = torch.tensor([[0, -1], [1, -1], [1, 0]])
     proof = certify(*case.parts, NONE, engine=engine)
     assert math.isinf(proof.lower_bound) and proof.complete.all()
 
@@ -222,7 +222,7 @@ def test_strict_conditions_do_not_meet_at_one_value():
     t = case.tables
     t.of_old[1, 0, 0], t.offset[1, 0] = -1, 1
     t.of_new[0, 0, 0], t.offset[0, 0], t.strict[0, 0] = 1, -1, True
-    case.words = torch.tensor([[0, 1]])
+    case.sequences = torch.tensor([[0, 1]])
     assert math.isinf(certify(*case.parts, NONE).lower_bound)
     t.strict[:] = False
     assert float(certify(*case.parts, NONE).lower_bound) == pytest.approx(3.0, rel=0.006)
@@ -295,9 +295,9 @@ def months(seed: int) -> Case:
     last = torch.randn(1, 6, generator=generator, dtype=torch.float64)
     model = Net(((first, torch.randn(6, generator=generator, dtype=torch.float64)), (last, torch.zeros(1).double())))
     refuse(model, x, 0.4)
-    words = torch.tensor([[0, -1, -1], [1, -1, -1], [2, -1, -1], [0, 1, -1], [1, 0, -1], [0, 1, 2], [1, 0, 2]])
+    sequences = torch.tensor([[0, -1, -1], [1, -1, -1], [2, -1, -1], [0, 1, -1], [1, 0, -1], [0, 1, 2], [1, 0, 2]])
     lo, hi = torch.ones_like(x), torch.full_like(x, 25.0)
-    return Case(model, finish(t), x, words, lo, hi)
+    return Case(model, finish(t), x, sequences, lo, hi)
 
 
 def count_months(case: Case) -> list[float]:
@@ -353,7 +353,7 @@ def test_an_order_that_leaves_the_reach_covers_nothing():
     hi = torch.tensor([[1.2, 5.0]]).double()
     case = Case(model, finish(t), x, torch.tensor([[0, 1], [1, 0]]), 0.1 * x, hi)
     proof = certify(*case.parts, NONE)
-    assert proof.complete.all() and proof.words.tolist() == [[1, 0]]
+    assert proof.complete.all() and proof.sequences.tolist() == [[1, 0]]
     assert float(proof.lower_bound) == pytest.approx(1.16, rel=0.006)  # to 0.6, then doubled
 
 
@@ -362,18 +362,18 @@ def test_an_order_that_leaves_the_reach_covers_nothing():
 
 @pytest.mark.parametrize("engine", ["branch", pytest.param("milp", marks=pytest.mark.slow)])
 def test_german_people(engine):
-    if any(on_disk(source) is None for source in domains.german.RECIPE.sources):
+    if any(on_disk(source) is None for source in domains.german_domain.RECIPE.sources):
         pytest.skip("the files of the study are not on this machine")
-    from turnabout.methods.sequences.words import SequenceSet, as_tensor
+    from turnabout.methods.sequences.sequence_set import SequenceSet, as_tensor
 
     study = domains.load("german")
     actions = study.problem.actions
     x = study.schema.encode(study.people.iloc[:4])
-    words = as_tensor(SequenceSet(actions).up_to(4), 4)
+    sequences = as_tensor(SequenceSet(actions).up_to(4), 4)
     t = actions.tables
     lo, hi = (t.bottom + end[:, t.columns] * t.span for end in study.schema.bounds(x))
     known = torch.tensor([0.0946, 0.1623, 0.5005, 0.0385]).double()
-    proof = certify(study.model, t, x, words, lo, hi, known, engine=engine)
+    proof = certify(study.model, t, x, sequences, lo, hi, known, engine=engine)
     assert proof.complete.all()
     assert (proof.lower_bound >= 0.995 * torch.minimum(known, proof.cost)).all()
     assert proof.lower_bound.tolist() == pytest.approx(known.tolist(), rel=0.007)

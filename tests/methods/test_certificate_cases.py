@@ -50,13 +50,13 @@ class Case:
     model: object
     tables: StepTables
     x: torch.Tensor
-    words: torch.Tensor
+    sequences: torch.Tensor
     lo: torch.Tensor
     hi: torch.Tensor
 
     @property
     def parts(self):
-        return self.model, self.tables, self.x, self.words, self.lo, self.hi
+        return self.model, self.tables, self.x, self.sequences, self.lo, self.hi
 
 
 def blank(actions: int, parameters: int = 2, conditions: int = 3, e: int = E) -> dict[str, torch.Tensor]:
@@ -191,10 +191,10 @@ def random_case(seed: int, kind: str, people: int = 3, steps: int = 3) -> Case:
     units[:, 3] -= 0.8  # column 3 may be negative, or change its sign
     units[:, 4], units[:, 5] = 1.0, 0.0
     x = (units - tables.bottom) / tables.span
-    words = [w for k in range(1, steps + 1) for w in itertools.permutations(range(tables.actions), k)]
-    some = torch.randperm(len(words), generator=generator)[:40].tolist()
-    words = sorted({*words[:9], *(words[i] for i in some)}, key=lambda w: (len(w), w))
-    padded = torch.tensor([[*word, *[-1] * (steps - len(word))] for word in words])
+    sequences = [w for k in range(1, steps + 1) for w in itertools.permutations(range(tables.actions), k)]
+    some = torch.randperm(len(sequences), generator=generator)[:40].tolist()
+    sequences = sorted({*sequences[:9], *(sequences[i] for i in some)}, key=lambda w: (len(w), w))
+    padded = torch.tensor([[*sequence, *[-1] * (steps - len(sequence))] for sequence in sequences])
     lo, hi = torch.full_like(units, 0.05), torch.full_like(units, 3.0)
     lo[:, 3], lo[:, 4:] = -2.0, 0.0
     model = random_model(kind, generator)
@@ -202,12 +202,12 @@ def random_case(seed: int, kind: str, people: int = 3, steps: int = 3) -> Case:
     return Case(model, tables, x, padded, lo, hi)
 
 
-def look_at(case: Case, person: int, word: list[int], r: list[list[float]], closed: float = 0.0):
+def look_at(case: Case, person: int, sequence: list[int], r: list[list[float]], closed: float = 0.0):
     """Cost, whether every step is allowed, and the margin of one plan, by the formulas of `StepTables` read aloud."""
     t = case.tables
     state = (t.bottom + case.x[person] * t.span).tolist()
     total, allowed = 0.0, True
-    for a, parameters in zip(word, r):
+    for a, parameters in zip(sequence, r):
         if a < 0:
             continue
         new = list(state)
@@ -239,13 +239,13 @@ def look_at(case: Case, person: int, word: list[int], r: list[list[float]], clos
 
 
 def sampled(case: Case, plans: int, seed: int = 0) -> torch.Tensor:
-    """(n,) the cheapest allowed and accepted plan among random ones of every word, some pulled back; inf for none."""
+    """(n,) the cheapest allowed and accepted plan among random ones of each sequence, some pulled back; or inf."""
     generator = torch.Generator().manual_seed(seed)
-    t, words = case.tables, case.words
+    t, sequences = case.tables, case.sequences
     best = torch.full((len(case.x),), torch.inf, dtype=torch.float64)
     for person in range(len(case.x)):
-        w = words.repeat_interleave(plans, 0)
-        r = torch.randn(len(w), words.shape[1], t.used.shape[1], generator=generator, dtype=torch.float64)
+        w = sequences.repeat_interleave(plans, 0)
+        r = torch.randn(len(w), sequences.shape[1], t.used.shape[1], generator=generator, dtype=torch.float64)
         r = r * torch.rand(len(w), 1, 1, generator=generator, dtype=torch.float64)
         for _ in range(6):
             cost, good = _judge(case, person, w, r)
@@ -255,24 +255,24 @@ def sampled(case: Case, plans: int, seed: int = 0) -> torch.Tensor:
     return best
 
 
-def _judge(case: Case, person: int, words: torch.Tensor, r: torch.Tensor):
+def _judge(case: Case, person: int, sequences: torch.Tensor, r: torch.Tensor):
     t = case.tables
-    script = t.script(words)
-    start = t.units(case.x[person : person + 1]).expand(len(words), -1)
+    script = t.script(sequences)
+    start = t.units(case.x[person : person + 1]).expand(len(sequences), -1)
     path = script.roll(start, r)
-    line = torch.where(words >= 0, words, t.actions)
+    line = torch.where(sequences >= 0, sequences, t.actions)
     good = torch.where(t.strict[line], path.slack > 1e-6, path.slack >= 0).all(-1).all(-1)
     good &= (~t.used[line] | ((r >= t.low[line]) & (r <= t.high[line]))).all(-1).all(-1)
     good &= ((path.states >= case.lo[person]) & (path.states <= case.hi[person])).all(-1).all(-1)
-    good &= case.model.margin(t.encoded(case.x[person : person + 1].expand(len(words), -1), path.end)) >= 0
+    good &= case.model.margin(t.encoded(case.x[person : person + 1].expand(len(sequences), -1), path.end)) >= 0
     return path.cost.sum(1), good
 
 
 def test_a_plan_read_aloud_is_the_plan_rolled_out():
     case = random_case(3, "net")
     generator = torch.Generator().manual_seed(0)
-    r = 0.3 * torch.randn(len(case.words), 3, 2, generator=generator, dtype=torch.float64)
-    cost, _ = _judge(case, 1, case.words, r)
-    for i in range(len(case.words)):
-        told, _, _ = look_at(case, 1, case.words[i].tolist(), r[i].tolist())
+    r = 0.3 * torch.randn(len(case.sequences), 3, 2, generator=generator, dtype=torch.float64)
+    cost, _ = _judge(case, 1, case.sequences, r)
+    for i in range(len(case.sequences)):
+        told, _, _ = look_at(case, 1, case.sequences[i].tolist(), r[i].tolist())
         assert abs(told - float(cost[i])) < 1e-9 * (1 + told)

@@ -1,4 +1,4 @@
-"""Parts of the certificates: boxes hold what they say, planes lie above margins, covered words are covered."""
+"""Parts of the certificates: boxes hold what they say, planes lie above margins, covered sequences are covered."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from turnabout.solvers.bounds import bound_on
 
 
 def boxes_of(case: Case, seed: int, share: float = 0.3):
-    """Jobs of all words and people, and a random part of each first box."""
+    """Jobs of all sequences and people, and a random part of each first box."""
     tables = Rewritten.of(case.tables).tables
     kinds, start = Kinds.of(tables), tables.units(case.x)
-    question = CertificateTask(case.model, tables, kinds, case.x, case.lo, case.hi, case.words.shape[1])
-    person = torch.arange(len(case.x)).repeat_interleave(len(case.words))
-    jobs, possible = make_jobs(tables, kinds, start, case.words.repeat(len(case.x), 1), person, case.lo, case.hi)
+    question = CertificateTask(case.model, tables, kinds, case.x, case.lo, case.hi, case.sequences.shape[1])
+    person = torch.arange(len(case.x)).repeat_interleave(len(case.sequences))
+    jobs, possible = make_jobs(tables, kinds, start, case.sequences.repeat(len(case.x), 1), person, case.lo, case.hi)
     jobs = jobs.pick(possible.nonzero().squeeze(1))
     jobs, low, high, alive, bounded = root_boxes(jobs, torch.full_like(jobs.constant, torch.inf))
     rows = (alive & bounded).nonzero().squeeze(1)
@@ -42,7 +42,7 @@ def plans_in(question, jobs, low, high, seed):
     generator = torch.Generator().manual_seed(seed)
     theta = low + torch.rand(low.shape, generator=generator, dtype=torch.float64) * (high - low)
     _, r = question.try_out(jobs, theta)
-    return theta, r, question.tables.script(jobs.words).roll(question.start[jobs.person], r)
+    return theta, r, question.tables.script(jobs.sequences).roll(question.start[jobs.person], r)
 
 
 @pytest.mark.parametrize("kind", ["net", "deep", "linear", "trees"])
@@ -140,13 +140,13 @@ def test_cheapest_point_under_two_conditions():
     assert (best - bound)[found].mean() < 0.6 * before  # the second condition counts
 
 
-def test_actions_apart_need_one_word_only():
+def test_actions_apart_need_one_sequence_only():
     t = blank(4, parameters=1, conditions=1, e=4)
     for j in range(4):
         t["gain"][j, 0, j], t["used"][j, 0], t["squared_relative"][j, j] = 1, True, 1
     x = torch.ones(1, 4, dtype=torch.float64)
-    words = [w for k in range(1, 4) for w in itertools.permutations(range(4), k)]
-    padded = torch.tensor([[*w, *[-1] * (3 - len(w))] for w in words])
+    sequences = [w for k in range(1, 4) for w in itertools.permutations(range(4), k)]
+    padded = torch.tensor([[*w, *[-1] * (3 - len(w))] for w in sequences])
     case = Case(Straight(torch.ones(4).double(), -5.0), finish(t), x, padded, 0.1 * x, 5 * x)
     question, jobs, low, high, _, _ = boxes_of(case, 0)
     reduction = Reduction(question.tables, question.kinds, padded, question.start, case.lo, case.hi)
@@ -155,18 +155,18 @@ def test_actions_apart_need_one_word_only():
 
 
 def test_an_action_with_a_guard_covers_nothing_it_may_not_enter():
-    """Column 1 is scaled only above 2; a word without that action must stay."""
+    """Column 1 is scaled only above 2; a sequence without that action must stay."""
     t = blank(2, parameters=1, conditions=1, e=2)
     for j in range(2):
         t["gain"][j, 0, j], t["used"][j, 0], t["squared_relative"][j, j] = 1, True, 1
     t["of_old"][1, 0, 1], t["offset"][1, 0] = 1, -2
     x = torch.tensor([[1.0, 1.5], [1.0, 2.5]], dtype=torch.float64)
-    words = torch.tensor([[0, -1], [1, -1], [0, 1]])
-    case = Case(Straight(torch.ones(2).double(), -5.0), finish(t), x, words, 0 * x + 0.1, 0 * x + 5)
+    sequences = torch.tensor([[0, -1], [1, -1], [0, 1]])
+    case = Case(Straight(torch.ones(2).double(), -5.0), finish(t), x, sequences, 0 * x + 0.1, 0 * x + 5)
     question, jobs, low, high, _, _ = boxes_of(case, 0)
-    reduction = Reduction(question.tables, question.kinds, words, question.start, case.lo, case.hi)
+    reduction = Reduction(question.tables, question.kinds, sequences, question.start, case.lo, case.hi)
     needed = reduction.needed(jobs, low, high)
-    left = [(int(p), w) for p, w, n in zip(jobs.person, jobs.words.tolist(), needed) if n]
+    left = [(int(p), w) for p, w, n in zip(jobs.person, jobs.sequences.tolist(), needed) if n]
     assert left == [(0, [0, -1]), (1, [0, 1])]
 
 
@@ -175,11 +175,11 @@ def test_actions_written_anew_make_the_same_plans():
     rewritten = Rewritten.of(case.tables)
     assert int((rewritten.target >= 0).sum()) == 1  # the new value
     generator = torch.Generator().manual_seed(0)
-    words = case.words
-    d = 0.3 * torch.randn(len(words), 3, 2, generator=generator, dtype=torch.float64)
-    start = case.tables.units(case.x[:1]).expand(len(words), -1)
-    new = rewritten.tables.script(words).roll(start, d)
-    old = case.tables.script(words).roll(start, rewritten.as_declared(start, words, d))
+    sequences = case.sequences
+    d = 0.3 * torch.randn(len(sequences), 3, 2, generator=generator, dtype=torch.float64)
+    start = case.tables.units(case.x[:1]).expand(len(sequences), -1)
+    new = rewritten.tables.script(sequences).roll(start, d)
+    old = case.tables.script(sequences).roll(start, rewritten.as_declared(start, sequences, d))
     assert torch.allclose(new.states, old.states)
     assert torch.allclose(new.cost, old.cost)
 
@@ -204,15 +204,19 @@ def test_found_keeps_the_cheapest():
     found = CheapestPlans.none(question, 3)
     person = torch.tensor([1, 1, 2, 1])
     cost = torch.tensor([3.0, 1.0, torch.inf, 2.0]).double()
-    found.update(person, cost, jobs.words[:4], torch.arange(24.0).double().reshape(4, 3, 2))
+    found.update(person, cost, jobs.sequences[:4], torch.arange(24.0).double().reshape(4, 3, 2))
     assert found.cost.tolist() == [torch.inf, 1.0, torch.inf]
-    assert found.words[1].tolist() == jobs.words[1].tolist()
+    assert found.sequences[1].tolist() == jobs.sequences[1].tolist()
     assert found.r[1].flatten().tolist() == list(range(6, 12))
 
 
 def test_nobody_and_nothing():
     case = random_case(1, "net")
-    none = certify(case.model, case.tables, case.x[:0], case.words, case.lo[:0], case.hi[:0], torch.zeros(0).double())
+    none = certify(
+        case.model, case.tables, case.x[:0], case.sequences, case.lo[:0], case.hi[:0], torch.zeros(0).double()
+    )
     assert len(none.lower_bound) == 0 and none.how == []
-    wordless = certify(case.model, case.tables, case.x, case.words[:0], case.lo, case.hi, torch.full((3,), torch.inf))
-    assert torch.isinf(wordless.lower_bound).all() and wordless.complete.all()
+    without_any = certify(
+        case.model, case.tables, case.x, case.sequences[:0], case.lo, case.hi, torch.full((3,), torch.inf)
+    )
+    assert torch.isinf(without_any.lower_bound).all() and without_any.complete.all()

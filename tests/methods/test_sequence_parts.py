@@ -15,10 +15,11 @@ from tests.methods.sequences.toys import batch_of, crowd, fitted, plain, shifts,
 import turnabout as ta
 from turnabout.actions import Absolute, Action, ActionSet, KeepRatio, Parameter, Set, Shift, Squared, new, old
 from turnabout.methods.sequences.batch import Best
-from turnabout.methods.sequences.carlini import OVERFLOW, STEEP, Descent, Published, exponential
+from turnabout.methods.sequences.carlini import OVERFLOW, RELAXATIONS, STEEP, Descent, Published, exponential
 from turnabout.methods.sequences.parameter_prices import own_price, reach
 from turnabout.methods.sequences.printable import printable, tightened
-from turnabout.methods.sequences.sequence_search import Ledger, loss_slope
+from turnabout.methods.sequences.scores import SCORES, loss_slope
+from turnabout.methods.sequences.sequence_search import Ledger
 from turnabout.methods.sequences.shrink import kinks, shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.trust import Prices, convex_step, walk
@@ -269,7 +270,7 @@ def test_the_penalty_does_not_overflow(slack):
     assert 0 <= found <= STEEP * math.exp(OVERFLOW) and math.isfinite(found)
 
 
-@pytest.mark.parametrize("relaxation", ["projection", "exponential"])
+@pytest.mark.parametrize("relaxation", RELAXATIONS.members.values(), ids=RELAXATIONS.members)
 def test_descent_finds_allowed_accepted_parameters(relaxation):
     action = Action("A", Shift("a"), Squared("a", per=10), [new("a") < 60])
     batch = batch_of(one_action(action), person(), [[0]])
@@ -338,9 +339,10 @@ def test_steepness_is_the_mean_over_a_footprint():
     search = fitted(problem, max_steps=1).explore(schema.encode(people))
     margin = 3 * 0.2 - 0.5 + 0.5 - 4
     share = 1 / (1 + math.exp(margin))
-    assert search.steepness([(0, ())])[0].tolist() == pytest.approx([3 * share, 2 * share, 1.25 * share])
+    steepness = SCORES.get("gradient").values
+    assert (-steepness(search, [(0, ())]))[0].tolist() == pytest.approx([3 * share, 2 * share, 1.25 * share])
     after = 1 / (1 + math.exp(margin + 1.5))  # where J leads
-    assert search.steepness([(0, (2,))])[0].tolist() == pytest.approx([3 * after, 2 * after, 1.25 * after])
+    assert (-steepness(search, [(0, (2,))]))[0].tolist() == pytest.approx([3 * after, 2 * after, 1.25 * after])
 
 
 # -- printing -----------------------------------------------------------------------------------------------------
@@ -357,12 +359,12 @@ def test_printing_rounds_to_the_cheaper_side_that_is_accepted():
 
 def test_printing_may_be_refused():
     problem = one_action(Action("A", Shift("a"), Absolute("a")), decimals=2)
-    x, word, r = problem.schema.encode(person()), torch.tensor([[0]]), tensor(16.0).reshape(1, 1, 1)
-    more = printable(problem, x, word, r, 1e-9, problem.margin, accept=lambda rows, words, r: r[:, 0, 0] > 16.1)
+    x, sequence, r = problem.schema.encode(person()), torch.tensor([[0]]), tensor(16.0).reshape(1, 1, 1)
+    more = printable(problem, x, sequence, r, 1e-9, problem.margin, accept=lambda rows, sequences, r: r[:, 0, 0] > 16.1)
     assert float(more.r) > 16.1
-    none = printable(problem, x, word, r, 1e-9, problem.margin, accept=lambda rows, words, r: r[:, 0, 0] > 1e6)
+    none = printable(problem, x, sequence, r, 1e-9, problem.margin, accept=lambda rows, sequences, r: r[:, 0, 0] > 1e6)
     assert math.isinf(none.cost)
-    late = printable(problem, x, word, r, 1e-9, problem.margin, expired=lambda: True)
+    late = printable(problem, x, sequence, r, 1e-9, problem.margin, expired=lambda: True)
     assert math.isinf(late.cost)
 
 

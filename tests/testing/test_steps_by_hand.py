@@ -23,15 +23,15 @@ def compare(problem, people, draws, length=3, seed=0):
     """Replay random plans; every step is judged by hand too. Returns how many plans had each reason."""
     schema, actions = problem.schema, problem.actions
     rng = torch.Generator().manual_seed(seed)
-    words = torch.randint(0, len(actions), (draws, length), generator=rng)
+    sequences = torch.randint(0, len(actions), (draws, length), generator=rng)
     r = 3 * torch.randn(draws, length, actions.tables.gain.shape[1], generator=rng, dtype=torch.float64)
-    r = r * actions.tables.unit[words]
+    r = r * actions.tables.unit[sequences]
     who = torch.randint(0, len(people), (draws,), generator=rng).numpy()
     x, mine = schema.encode(people)[who], people.iloc[who]
-    run = replay(problem, x, words, r)
+    run = replay(problem, x, sequences, r)
     tables = [schema.write(mine, x, run.states[:, t]).astype(object).to_dict("records") for t in range(length + 1)]
     for i in range(draws):
-        chosen = [actions.actions[int(a)] for a in words[i]]
+        chosen = [actions.actions[int(a)] for a in sequences[i]]
         lines = [(a, tables[t][i], tables[t + 1][i]) for t, a in enumerate(chosen)]
         wrong = [wrong_step(schema, *line) for line in lines]
         again = len({a.name for a in chosen if not a.repeatable}) < sum(not a.repeatable for a in chosen)

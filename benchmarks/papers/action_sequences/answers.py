@@ -91,7 +91,7 @@ class Answers:
         start = time.perf_counter()
         answer = method.find(self.asked(name), seed=seed)
         seconds = time.perf_counter() - start
-        solved = sum(len(words) for search in method.searches_ for words in search.ledger.place)
+        solved = sum(len(sequences) for search in method.searches_ for sequences in search.ledger.place)
         return Found(answer, seconds, solved)
 
 
@@ -101,7 +101,7 @@ def hard_check(problem: ta.Problem, answer: ta.Recourse) -> np.ndarray:
     if not len(answer.plans):
         return np.zeros(0, dtype=bool)
     told = read_plans(problem, answer)
-    done = replay(problem, told.x, told.words, told.r)
+    done = replay(problem, told.x, told.sequences, told.r)
     rows = answer.options.loc[told.index, answer.features].reset_index(drop=True)
     cost = torch.tensor(answer.plans["cost"].tolist(), dtype=torch.float64)
     same = (done.total - cost).abs() <= 1e-9 * (1 + cost)

@@ -24,8 +24,8 @@ def row_zero(answers: Answers) -> Outcome:
     method.run = Run(seed=0)
     people = answers.asked("german").iloc[:1]
     solver = method._solver(problem.schema.encode(people))
-    word = problem.actions.names.index("ChangeLoanPeriod")
-    batch = solver.batch(torch.tensor([0]), torch.tensor([[word]]))
+    sequence = problem.actions.names.index("ChangeLoanPeriod")
+    batch = solver.batch(torch.tensor([0]), torch.tensor([[sequence]]))
     logits = both_logits(rows()[0], problem.schema)
     r, cost = Published(units=((DEVIATION[DURATION],),), logits=logits).run(batch)
     months = float(people["loan_duration"].iloc[0]) + float(r[0, 0, 0])

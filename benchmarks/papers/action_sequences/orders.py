@@ -20,10 +20,11 @@ from ledger import Outcome
 from action_sequences.answers import Answers
 from turnabout.core.run import Run
 from turnabout.methods.action_sequences import ActionSequences
+from turnabout.methods.sequences.scores import SCORES as FAMILY
 from turnabout.methods.sequences.sequence_search import SequenceSearch
-from turnabout.methods.sequences.words import Word
+from turnabout.methods.sequences.sequence_set import ActionSequence
 
-SCORES = ("breadth", "objective", "gradient")
+SCORES = tuple(FAMILY.members)
 SAME, STRICT = 1e-4, 1e-6  # share of the cost within which a sequence is a solution
 AGREE = 1e-3
 
@@ -31,12 +32,12 @@ AGREE = 1e-3
 class Whole(SequenceSearch):
     """A search that passes over nothing but failing guards."""
 
-    def _worth(self, i: int, word: Word) -> bool:
+    def _worth(self, i: int, sequence: ActionSequence) -> bool:
         return True
 
-    def _budget(self, i: int, word: Word, again: bool) -> float:
-        budget = super()._budget(i, word, again)
-        return budget if budget > 1e-6 else budget + sum(self.constant[a] for a in word)
+    def _budget(self, i: int, sequence: ActionSequence, again: bool) -> float:
+        budget = super()._budget(i, sequence, again)
+        return budget if budget > 1e-6 else budget + sum(self.constant[a] for a in sequence)
 
 
 def exhaust(answers: Answers, name: str, count: int, length: int, seed: int = 0) -> SequenceSearch:
@@ -45,42 +46,38 @@ def exhaust(answers: Answers, name: str, count: int, length: int, seed: int = 0)
     method = ActionSequences(max_steps=length).fit(problem, answers.device)
     method.run = Run(seed=seed)
     x = problem.schema.encode(answers.asked(name).iloc[:count]).to(answers.device)
-    search = Whole(method._solver(x), method.words_, length, 10**9, lambda: False)
+    search = Whole(method._solver(x), method.sequences_, length, 10**9, lambda: False)
     search.breadth()
     search.again()
     return search
 
 
-def iterations(search: SequenceSearch, i: int, score: str, steep: dict[Word, np.ndarray], goal: set[Word]) -> int:
+def iterations(
+    search: SequenceSearch, i: int, values: dict[ActionSequence, list[float]], goal: set[ActionSequence]
+) -> int:
     """Sequences of person i that Algorithm 1 solves until it has solved one of the goal."""
-    known, ledger = search.ledger.place[i], search.ledger
-    heap: list[tuple[float, int, Word]] = []
+    known = search.ledger.place[i]
+    heap: list[tuple[float, int, ActionSequence]] = []
     pushed = 0
 
-    def push(word: Word) -> None:
+    def push(sequence: ActionSequence) -> None:
         nonlocal pushed
-        if len(word) >= search.max_steps:
+        if len(sequence) >= search.max_steps:
             return
-        for longer in search.words.extensions(word):
+        for longer in search.sequences.extensions(sequence):
             if longer not in known:
                 continue  # its guard fails
-            if score == "breadth":
-                value = float(len(longer))
-            elif score == "objective":
-                value = ledger.objective(i, word)
-            else:
-                value = -float(steep[word][longer[-1]])
-            heapq.heappush(heap, (value, pushed, longer))
+            heapq.heappush(heap, (values[sequence][longer[-1]], pushed, longer))
             pushed += 1
 
     push(())
     done = 0
     while heap:
-        word = heapq.heappop(heap)[2]
+        sequence = heapq.heappop(heap)[2]
         done += 1
-        if word in goal:
+        if sequence in goal:
             return done
-        push(word)
+        push(sequence)
     raise AssertionError("every sequence is reached")
 
 
@@ -95,16 +92,17 @@ def replayed(answers: Answers, name: str, count: int, length: int = 4) -> Outcom
         if not np.isfinite(best):
             continue
         goal, narrow = (
-            {word for word, row in known.items() if ledger.cost[row] <= best * (1 + share)} for share in (SAME, STRICT)
+            {sequence for sequence, row in known.items() if ledger.cost[row] <= best * (1 + share)}
+            for share in (SAME, STRICT)
         )
-        parents = [(), *(word for word in known if len(word) < length)]
-        with torch.no_grad():
-            slopes = search.steepness([(i, word) for word in parents]).numpy()
-        steep = dict(zip(parents, slopes, strict=True))
+        parents = [(), *(sequence for sequence in known if len(sequence) < length)]
         for score in SCORES:
-            rows[score].append(iterations(search, i, score, steep, goal))
-            rows[f"strict_{score}"].append(iterations(search, i, score, steep, narrow))
-        rows["length"].append(min(len(word) for word in goal))
+            with torch.no_grad():
+                told = FAMILY.get(score).values(search, [(i, sequence) for sequence in parents]).tolist()
+            values = dict(zip(parents, told, strict=True))
+            rows[score].append(iterations(search, i, values, goal))
+            rows[f"strict_{score}"].append(iterations(search, i, values, narrow))
+        rows["length"].append(min(len(sequence) for sequence in goal))
         rows["sequences"].append(len(known))
     n = len(rows["length"])
     figures: dict[str, tuple[float, int]] = {f"{name}.sequences_in_all": (float(np.mean(rows["sequences"])), n)}

@@ -10,7 +10,7 @@ from action_sequences.answers import Answers
 from turnabout.core.plan import PlanColumns
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.sequences.certificate import certify
-from turnabout.methods.sequences.words import as_tensor
+from turnabout.methods.sequences.sequence_set import as_tensor
 
 GAP = 0.005
 
@@ -22,12 +22,12 @@ def certified(answers: Answers, name: str, count: int, time_limit: float, length
     plans = answers.get(name, length, 0).answer.plans["cost"].droplevel("option").iloc[:count]
     x = problem.schema.encode(answers.asked(name).loc[plans.index])
     method = ActionSequences(max_steps=length).fit(problem)
-    words = as_tensor(method.words_.up_to(length), length)
+    sequences = as_tensor(method.sequences_.up_to(length), length)
     lo, hi = (actions.tables.units(side) for side in problem.bounds(x))
     ground = PlanColumns.of(problem.schema, actions, x.device)
     upper = torch.tensor(plans.tolist(), dtype=torch.float64)
     printed = {"grid": ground.step, "leads": ground.lead, "noise": problem.model.noise}
-    proof = certify(problem.model, actions.tables, x, words, lo, hi, upper, GAP, time_limit, **printed)
+    proof = certify(problem.model, actions.tables, x, sequences, lo, hi, upper, GAP, time_limit, **printed)
     gap = 1 - (proof.lower_bound / upper).numpy()
     n = len(plans)
     figures = {

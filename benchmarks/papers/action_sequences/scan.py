@@ -143,8 +143,8 @@ def against_scan(answers: Answers, points: int) -> Outcome:
     )
     found = np.full_like(exact, np.inf)
     for i, place in enumerate(ledger.place):
-        for word, row in place.items():
-            found[i, word[0]] = ledger.cost[row]
+        for sequence, row in place.items():
+            found[i, sequence[0]] = ledger.cost[row]
     solvable = np.isfinite(exact)
     both = solvable & np.isfinite(found)
     gap = found[both] / exact[both] - 1

@@ -24,8 +24,8 @@ def tolerated(problem: ta.Problem, found: Found, theta: float, seed: int) -> tup
         good = hard_check(problem, found.answer)
         return good, good
     told = read_plans(problem, found.answer)
-    noise = draws_of(DRAWS, told.words.shape[1], told.r.shape[2], np.random.default_rng([FRESH, seed]))
-    kept = under_noise(problem, told.x, told.words, told.r, theta, noise)
+    noise = draws_of(DRAWS, told.sequences.shape[1], told.r.shape[2], np.random.default_rng([FRESH, seed]))
+    kept = under_noise(problem, told.x, told.sequences, told.r, theta, noise)
     return (kept.accepted >= PROBABILITY).numpy(), (kept.allowed >= PROBABILITY).numpy()
 
 

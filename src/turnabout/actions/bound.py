@@ -57,9 +57,9 @@ class BoundActions:
         moved.tables = self.tables.to(device)
         return moved
 
-    def script(self, words: Tensor) -> Script:
-        """The lines of a batch of words (B, T), -1 for no action, gathered once for many rolls."""
-        script = self.tables.script(words)
+    def script(self, sequences: Tensor) -> Script:
+        """The lines of a batch of sequences (B, T), -1 for no action, gathered once for many rolls."""
+        script = self.tables.script(sequences)
         return FreeScript(script, self.free, self.conditions) if self.free else script
 
     def commute(self, a: int, b: int) -> bool:

@@ -1,4 +1,4 @@
-"""Free-form actions inside a script: functions of encoded people, laid over the rows whose word holds them."""
+"""Free-form actions inside a script: functions of encoded people, laid over the rows whose sequence holds them."""
 
 from __future__ import annotations
 

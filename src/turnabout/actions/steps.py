@@ -80,9 +80,11 @@ class StepTables:
         out[..., self.columns] = (state - self.bottom) / self.span
         return out
 
-    def script(self, words: Tensor) -> Script:
-        """The lines for a batch of words (B, T), -1 for no action, for many rolls."""
-        return Script(self, torch.where(words >= 0, words, torch.full_like(words, self.actions)).T.contiguous())
+    def script(self, sequences: Tensor) -> Script:
+        """The lines for a batch of sequences (B, T), -1 for no action, for many rolls."""
+        return Script(
+            self, torch.where(sequences >= 0, sequences, torch.full_like(sequences, self.actions)).T.contiguous()
+        )
 
     # A condition speaks of one or two columns and a price of one, out of many: the roll reads only those.
 
@@ -169,9 +171,9 @@ class Path:
 
 
 class Script:
-    """The lines of a batch of words, ready to be rolled out many times.
+    """The lines of a batch of sequences, ready to be rolled out many times.
 
-    line (T, B) says which line of the tables each step of each word uses. Every table is an attribute here too,
+    line (T, B) says which line of the tables each step of each sequence uses. Every table is an attribute here too,
     gathered to the leading axes (T, B) when it is first asked for: script.gain[t] (B, P, e), script.low[t] (B, P).
     """
 
@@ -209,7 +211,7 @@ class Script:
 
     @property
     def steps(self) -> int:
-        """How long the words are."""
+        """How long the sequences are."""
         return len(self.line)
 
     def pick(self, rows: Tensor) -> Script:

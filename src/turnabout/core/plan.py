@@ -41,12 +41,12 @@ IDLE, AGAIN, ODD, LIMIT, MISSING, OFF, STRAY, NOTHING, CONDITION, RULE, PRICE = 
 class Plans:
     """Proposed plans: k sequences of at most T actions for each of n people, good or not; the replay decides.
 
-    words (n, k, T) names actions by their place in the set, -1 after the last one (a plan of nothing but -1 stands
+    sequences (n, k, T) names actions by their place in the set, -1 after the last one (a plan of nothing but -1 stands
     for "nothing to propose"); r (n, k, T, P) holds their parameters. `lower_bound` (n,) is a cost that no plan of the
     person can undercut, NaN where none is known; `tolerance` (n, k) how large an error of each step a plan withstands.
     """
 
-    words: Tensor
+    sequences: Tensor
     r: Tensor
     lower_bound: Tensor | None = None
     tolerance: Tensor | None = None
@@ -54,17 +54,17 @@ class Plans:
     def check(self, n: int, actions: BoundActions) -> None:
         """Refuse what is not shaped as a batch of plans for n people over these actions."""
         size, count = actions.tables.gain.shape[1], len(actions.names)
-        shape = tuple(self.words.shape)
+        shape = tuple(self.sequences.shape)
         if len(shape) != 3 or shape[0] != n or tuple(self.r.shape) != (*shape, size):
             raise MethodError(
-                f"the search proposed plans with words of shape {shape} and parameters of shape "
+                f"the search proposed plans with sequences of shape {shape} and parameters of shape "
                 f"{tuple(self.r.shape)} for {n} people.",
-                hint=f"return Plans(words, r) with words of shape ({n}, k, T) and r of shape ({n}, k, T, {size}).",
+                hint=f"return Plans(sequences, r), sequences of shape ({n}, k, T) and r of shape ({n}, k, T, {size}).",
             )
-        if self.words.is_floating_point() or bool(((self.words < -1) | (self.words >= count)).any()):
+        if self.sequences.is_floating_point() or bool(((self.sequences < -1) | (self.sequences >= count)).any()):
             raise MethodError(
                 "the search proposed a plan with an action that does not exist.",
-                hint=f"words are whole numbers from 0 to {count - 1}, and -1 for no action.",
+                hint=f"sequences are whole numbers from 0 to {count - 1}, and -1 for no action.",
             )
         for what, value, wanted in (
             ("lower_bound", self.lower_bound, shape[:1]),
@@ -72,7 +72,7 @@ class Plans:
         ):
             if value is not None and tuple(value.shape) != wanted:
                 raise MethodError(
-                    f"the search proposed {what} of shape {tuple(value.shape)} beside words of shape {shape}.",
+                    f"the search proposed {what} of shape {tuple(value.shape)} beside sequences of shape {shape}.",
                     hint=f"{what} has the shape {wanted}.",
                 )
 
@@ -110,8 +110,8 @@ class Replay:
         return self.cost.sum(1)
 
 
-def replay(problem: Problem, x: Tensor, words: Tensor, r: Tensor) -> Replay:
-    """People x (m, d), one plan each of words (m, T) and parameters r (m, T, P) -> what really happens.
+def replay(problem: Problem, x: Tensor, sequences: Tensor, r: Tensor) -> Replay:
+    """People x (m, d), one plan each of sequences (m, T) and parameters r (m, T, P) -> what really happens.
 
     A step takes the printed state before it, applies the effect, and snaps onto what the person may hold. The column
     that leads a parameter keeps its snapped value, which defines the parameter as realised; with that one the effect
@@ -129,7 +129,7 @@ def replay(problem: Problem, x: Tensor, words: Tensor, r: Tensor) -> Replay:
         raise MethodError("plans need actions, and the problem has none.", hint="pass actions=ActionSet(...).")
     ground = PlanColumns.of(problem.schema, problem.actions, x.device)
     parts = [
-        _replay(problem, ground, x[s : s + SLICE], words[s : s + SLICE], r[s : s + SLICE].to(x.dtype))
+        _replay(problem, ground, x[s : s + SLICE], sequences[s : s + SLICE], r[s : s + SLICE].to(x.dtype))
         for s in range(0, max(len(x), 1), SLICE)
     ]
     if len(parts) == 1:
@@ -201,13 +201,13 @@ class _Walk:
         self.wrong[bad & (self.wrong == 0)] = reason
 
 
-def _replay(problem: Problem, ground: PlanColumns, x: Tensor, words: Tensor, r: Tensor) -> Replay:
+def _replay(problem: Problem, ground: PlanColumns, x: Tensor, sequences: Tensor, r: Tensor) -> Replay:
     actions = problem.actions
     assert actions is not None
-    m, steps = words.shape
+    m, steps = sequences.shape
     walk = _Walk(x.clone())
-    active = words >= 0
-    line = torch.where(active, words, len(actions.names))  # (m, T)
+    active = sequences >= 0
+    line = torch.where(active, sequences, len(actions.names))  # (m, T)
     walk.blame((active[:, 1:] & ~active[:, :-1]).any(1), IDLE)
     counts = torch.zeros(m, len(actions.names) + 1, dtype=torch.long, device=x.device)
     counts.scatter_add_(1, line, torch.ones_like(line))
@@ -220,7 +220,7 @@ def _replay(problem: Problem, ground: PlanColumns, x: Tensor, words: Tensor, r: 
         return Replay(x.unsqueeze(1), r, none, none, none, walk.wrong)
     states = [walk.here]
     told: tuple[list[Tensor], ...] = ([], [], [], [])
-    script = actions.script(words)
+    script = actions.script(sequences)
     for t in range(steps):
         now = _take(problem, ground, actions, script, t, x, walk, line[:, t], r[:, t])
         for out, value in zip(told, now, strict=True):

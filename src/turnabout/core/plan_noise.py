@@ -35,7 +35,7 @@ def draws_of(draws: int, steps: int, parameters: int, generator: np.random.Gener
 
 
 def under_noise(
-    problem: Problem, x: Tensor, words: Tensor, r: Tensor, theta: float | Tensor, noise: Tensor
+    problem: Problem, x: Tensor, sequences: Tensor, r: Tensor, theta: float | Tensor, noise: Tensor
 ) -> KeptShares:
     """Plans (m,) with every parameter r replaced by r (1 + theta u), u (draws, T, P) in [-1, 1]; theta may be (m,).
 
@@ -53,7 +53,7 @@ def under_noise(
         part = slice(s, min(s + each, len(x)))
         rows = torch.arange(part.start, part.stop, device=x.device).repeat_interleave(draws)
         slip = noise.repeat(part.stop - part.start, 1, 1) * theta[rows].view(-1, 1, 1)
-        path = actions.script(words[rows]).roll(actions.tables.units(x[rows]), r[rows] * (1 + slip))
+        path = actions.script(sequences[rows]).roll(actions.tables.units(x[rows]), r[rows] * (1 + slip))
         yes = problem.margin(actions.tables.encoded(x[rows], path.end)) >= 0
         low, high = (actions.tables.units(v[rows]).unsqueeze(1) for v in (lo, hi))
         give = 1e-9 * actions.tables.span
@@ -65,25 +65,25 @@ def under_noise(
 
 
 def largest_theta(
-    problem: Problem, x: Tensor, words: Tensor, r: Tensor, share: float, noise: Tensor, most: float = 0.5
+    problem: Problem, x: Tensor, sequences: Tensor, r: Tensor, share: float, noise: Tensor, most: float = 0.5
 ) -> Tensor:
     """(m,) the largest theta, up to `most`, at which a plan is still allowed in `share` of the draws; by halving."""
     low, high = torch.zeros_like(x[:, 0]), torch.full_like(x[:, 0], most)
-    whole = under_noise(problem, x, words, r, high, noise).allowed >= share
+    whole = under_noise(problem, x, sequences, r, high, noise).allowed >= share
     for _ in range(9):
         middle = (low + high) / 2
-        good = under_noise(problem, x, words, r, middle, noise).allowed >= share
+        good = under_noise(problem, x, sequences, r, middle, noise).allowed >= share
         low, high = torch.where(good, middle, low), torch.where(good, high, middle)
     return torch.where(whole, torch.full_like(low, most), low)
 
 
 @dataclass(frozen=True)
 class Told:
-    """The plans of an answer, read back from what was printed: who, which option, x (m, d), words and parameters."""
+    """The plans of an answer, read back from what was printed: who, which option, x (m, d), sequences, parameters."""
 
     index: pd.Index
     x: Tensor
-    words: Tensor
+    sequences: Tensor
     r: Tensor
 
 
@@ -98,7 +98,7 @@ def read_plans(problem: Problem, answer: Recourse) -> Told:
     labels = index.get_level_values("person")
     own = problem.schema.table(answer.people.iloc[answer.people.index.get_indexer(labels)])
     steps = int(answer.plans["steps"].max())
-    words = torch.full((len(index), steps), -1, dtype=torch.long)
+    sequences = torch.full((len(index), steps), -1, dtype=torch.long)
     r = torch.zeros(len(index), steps, actions.tables.gain.shape[1], dtype=torch.float64)
     by_plan: dict[Any, list[Any]] = {key: [] for key in index}
     for key, row in zip(answer.steps.index, answer.steps.to_dict("records"), strict=True):
@@ -109,7 +109,7 @@ def read_plans(problem: Problem, answer: Recourse) -> Told:
         for t, row in enumerate(by_plan[key]):
             a = names[row["action"]]
             after = before | json.loads(row["becomes"])
-            words[k, t] = a
+            sequences[k, t] = a
             r[k, t] = actions.read_step(a, before, after, json.loads(row["parameters"]))
             before = after
-    return Told(index, problem.schema.read(own).x, words, r)
+    return Told(index, problem.schema.read(own).x, sequences, r)

@@ -65,13 +65,13 @@ class PlanStages(Stages[PlanQueue]):
                 "the search proposed plans, and the problem has no actions.", hint="pass actions=... to Problem."
             )
         plans.check(len(chunk.x), actions)
-        plans.words, plans.r = plans.words.to(chunk.x.device), plans.r.to(chunk.x.device)
+        plans.sequences, plans.r = plans.sequences.to(chunk.x.device), plans.r.to(chunk.x.device)
         self.plans = plans
 
     def project(self) -> PlanQueue:
         """Keep what may be done and what the fast model accepts; remember the best of the rest."""
         plans, x, run = self.plans, self.chunk.x, self.run
-        owner, slot = (plans.words >= 0).any(-1).nonzero(as_tuple=True)
+        owner, slot = (plans.sequences >= 0).any(-1).nonzero(as_tuple=True)
         if run.time_limit is not None:  # everyone's first plan first
             first = slot.argsort(stable=True)
             owner, slot = owner[first], slot[first]
@@ -79,7 +79,7 @@ class PlanStages(Stages[PlanQueue]):
         with run.grace(SCREEN):
             for part in run.parts(len(owner), BATCH, "replay"):
                 o, s = owner[part], slot[part]
-                done = replay(self.problem, x[o], plans.words[o, s], plans.r[o, s])
+                done = replay(self.problem, x[o], plans.sequences[o, s], plans.r[o, s])
                 found = PlanQueue(o, s, done.end + 0.0, done.total).take(done.allowed.nonzero().squeeze(1))
                 margin = self.chunk.ask(found.end)
                 self.verified.note_best(found.owner, found.end, margin, torch.ones_like(margin, dtype=torch.bool))
@@ -94,13 +94,13 @@ class PlanStages(Stages[PlanQueue]):
         waiting = waiting.take(waiting.owner.argsort(stable=True))
         if not len(waiting.owner):
             return waiting
-        taken = self.plans.words[waiting.owner, waiting.slot].sort(-1).values.to(waiting.end.dtype)
+        taken = self.plans.sequences[waiting.owner, waiting.slot].sort(-1).values.to(waiting.end.dtype)
         fresh = ~repeats(waiting.owner, torch.cat([waiting.end, taken], 1))
         return waiting.take(fresh.nonzero().squeeze(1))
 
     def rows_asked(self, waiting: PlanQueue) -> Tensor:
         """One for each step."""
-        return (self.plans.words[waiting.owner, waiting.slot] >= 0).sum(1)
+        return (self.plans.sequences[waiting.owner, waiting.slot] >= 0).sum(1)
 
     def verify(self, some: PlanQueue) -> Tensor:
         """The row at the end and every row on the way; of more good plans than a person may have, the first."""
@@ -118,7 +118,7 @@ class PlanStages(Stages[PlanQueue]):
         plans, problem = self.plans, self.problem
         places = good.nonzero().squeeze(1)
         index = places.cpu().numpy()
-        words = plans.words[turn.owner, turn.slot][places].cpu().numpy()
+        sequences = plans.sequences[turn.owner, turn.slot][places].cpu().numpy()
         cost, duration = (part[places].cpu().numpy() for part in (journey.replayed.cost, journey.replayed.duration))
         total, r = cost.sum(1), journey.replayed.r[places].tolist()
         margin = journey.margin[index]
@@ -126,7 +126,7 @@ class PlanStages(Stages[PlanQueue]):
         if plans.tolerance is not None:
             tolerance = plans.tolerance.to(turn.slot.device)[turn.owner, turn.slot][places].cpu().numpy().astype(float)
         rows = journey.rows[-1].iloc[index].assign(cost=total, margin=margin[:, -1])
-        table = pd.DataFrame({"steps": (words >= 0).sum(1), "cost": total, "duration": duration.sum(1)})
+        table = pd.DataFrame({"steps": (sequences >= 0).sum(1), "cost": total, "duration": duration.sum(1)})
         table = table.assign(
             lower_bound=np.nan, gap=np.nan, tolerance=np.where(np.isfinite(tolerance), tolerance, np.nan)
         )
@@ -134,17 +134,17 @@ class PlanStages(Stages[PlanQueue]):
             problem.schema.changed(journey.replayed.states[places, t], journey.replayed.states[places, t + 1])
             .cpu()
             .numpy()
-            for t in range(words.shape[1])
+            for t in range(sequences.shape[1])
         ]
         records = [_records(part.iloc[index]) for part in journey.rows]
         steps = [
             (
-                *(i, t + 1, *_step(problem, int(word), records[t][i], records[t + 1][i], changed[t][i], r[i][t])),
+                *(i, t + 1, *_step(problem, int(sequence), records[t][i], records[t + 1][i], changed[t][i], r[i][t])),
                 *(cost[i, t], duration[i, t], margin[i, t]),
             )
-            for i, line in enumerate(words)
-            for t, word in enumerate(line)
-            if word >= 0
+            for i, line in enumerate(sequences)
+            for t, sequence in enumerate(line)
+            if sequence >= 0
         ]
         self.verified.enter(turn.owner[places].cpu().numpy(), rows, turn.end[places])
         self.verified.plans.append(table.astype(PLANS))
@@ -189,20 +189,20 @@ def _travel(chunk: Chunk, plans: Plans, turn: PlanQueue) -> tuple[Tensor, _Journ
     problem, x = chunk.problem, chunk.x
     schema, index = problem.schema, turn.owner.cpu().numpy()
     own, mine = x[turn.owner], chunk.table.iloc[index]
-    words = plans.words[turn.owner, turn.slot]
-    done = replay(problem, own, words, plans.r[turn.owner, turn.slot])
+    sequences = plans.sequences[turn.owner, turn.slot]
+    done = replay(problem, own, sequences, plans.r[turn.owner, turn.slot])
     verdict = verify(problem, mine, own, done.end, done.total.cpu().numpy())
     good = verdict.good & done.allowed.cpu().numpy()
-    length = (words >= 0).sum(1).cpu().numpy()
-    rows, margin = [schema.table(mine)], np.repeat(verdict.margin[:, None], words.shape[1], axis=1)
-    for t in range(1, words.shape[1] + 1):
+    length = (sequences >= 0).sum(1).cpu().numpy()
+    rows, margin = [schema.table(mine)], np.repeat(verdict.margin[:, None], sequences.shape[1], axis=1)
+    for t in range(1, sequences.shape[1] + 1):
         printed = schema.write(mine, own, done.states[:, t])
         rows.append(printed)
         read_back = schema.read(printed).x.to(x.device)
         good &= ~schema.breaches(mine, printed).any(1)
         good &= ((read_back - done.states[:, t]).abs() <= NEAR).all(1).cpu().numpy()
         good &= (problem.violation(own, read_back) <= 0).cpu().numpy()
-    step, plan = np.nonzero(good & (np.arange(1, words.shape[1])[:, None] < length))  # rows on the way, in one call
+    step, plan = np.nonzero(good & (np.arange(1, sequences.shape[1])[:, None] < length))  # rows on the way, in one call
     if len(plan):
         between = pd.concat([rows[t + 1].iloc[plan[step == t]] for t in np.unique(step)])
         margin[plan, step], _ = problem.ask_original(between)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Self, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
 import torch
 
@@ -14,36 +15,37 @@ from turnabout.core.plan_noise import draws_of, largest_theta, under_noise
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Best
-from turnabout.methods.sequences.carlini import Descent, Relaxation
+from turnabout.methods.sequences.carlini import RELAXATIONS, Descent, Relaxation
 from turnabout.methods.sequences.printable import Accept, printable, tightened
+from turnabout.methods.sequences.proof_engines import ENGINES, ProofEngine
 from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
 from turnabout.methods.sequences.rules import Rules, order_matters
-from turnabout.methods.sequences.sequence_search import Score, SequenceSearch
+from turnabout.methods.sequences.scores import SCORES, SequenceScore
+from turnabout.methods.sequences.sequence_search import SequenceSearch
+from turnabout.methods.sequences.sequence_set import ActionSequence, SequenceSet, as_tensor
 from turnabout.methods.sequences.solve import STARTS, Effort, Solver
 from turnabout.methods.sequences.state_margins import StateMargins
-from turnabout.methods.sequences.words import SequenceSet, Word, as_tensor
-from turnabout.models import Differentiable
-from turnabout.parameters import Choice, Finite, Flag, Instance, Maybe, Share, Whole, checked
+from turnabout.parameters import Finite, Flag, Instance, Maybe, Share, Whole, checked
 from turnabout.typing import Tensor
 
 if TYPE_CHECKING:
-    from turnabout.methods.sequences.certificate import Certificates, Engine
+    from turnabout.methods.sequences.certificate import Certificates
 
 EXPLORE, PROVE = 0.5, 0.7  # shares of the time left for finding plans that are to be proved, and for proofs
 HARDEN = 0.5  # and for plans that bear slips
 SAVED = 0.3  # share of the queries that is left for printing plans
 SLIPPED = 48  # sequences of a person that are tried when plans must bear slips
-MOST_WORDS = 20_000  # sequences over which a lower bound is proved
+MOST_SEQUENCES = 20_000  # sequences over which a lower bound is proved
 SPARE = 6  # plans made printable for each person, beyond the options asked for
 
 
 @checked(
     MethodError,
     max_steps=Whole(1, hint="use 1 or more; the paper uses 4."),
-    score=Choice(*get_args(Score)),
+    score=SCORES,
     iterations=Maybe(Whole(1, hint="leave it out for a full search.")),
     effort=Maybe(Instance(Effort, hint="leave it out, or write Effort(draws=64).")),
-    relaxation=Choice(*get_args(Relaxation)),
+    relaxation=RELAXATIONS,
     passes=Whole(0),
     merge=Flag(),
     beam=Whole(1),
@@ -52,7 +54,7 @@ SPARE = 6  # plans made printable for each person, beyond the options asked for
     robust_limit=Finite(least=1, hint="give a factor from 1 up."),
     certify=Flag(),
     gap=Finite(least=0),
-    engine=Choice("auto", "branch", "milp"),
+    engine=ENGINES,
 )
 class ActionSequences(Method):
     r"""The cheapest sequence of a person's actions that the model accepts.
@@ -82,10 +84,12 @@ class ActionSequences(Method):
     Parameters
     ----------
     max_steps : longest sequence.
-    score : which sequence to look at next; all find the same plans unless `iterations` or a time limit ends the search.
+    score : which sequence to look at next, "breadth", "objective", "gradient" or a `SequenceScore`; all find the same
+        plans unless `iterations` or a time limit ends the search.
     iterations : sequences solved for each person, at most; None for all.
     effort : how hard to look for parameters; None picks by the actions.
-    relaxation : how conditions enter (3): "projection" with an augmented Lagrangian, or the paper's "exponential".
+    relaxation : how conditions enter (3): "projection" with an augmented Lagrangian, the paper's "exponential", or a
+        `Relaxation`.
     passes : looks at every sequence; from the second on, with what is known of all others.
     merge : treat orders of commuting actions as one sequence.
     beam : sequences of one length from which longer ones grow, for each person; only large sets of actions reach it.
@@ -95,7 +99,8 @@ class ActionSequences(Method):
     certify : also prove a lower bound on the cost of every plan of at most max_steps actions, for linear models, ReLU
         nets and tree ensembles; `answer.plans` then holds lower_bound and gap; who provably has no plan is IMPOSSIBLE.
     gap : relative distance between bound and cost at which a proof stops.
-    engine : what proves: "branch" (and bound), "milp" (integer programs), or "auto".
+    engine : what proves: "branch" (and bound), "milp" (integer programs), "auto" (the one, then for small models the
+        other), or a `ProofEngine`.
     robust_limit : a plan that bears slips is not given where it costs more than this many times the ordinary one.
 
     References
@@ -109,10 +114,10 @@ class ActionSequences(Method):
     def __init__(
         self,
         max_steps: int = 4,
-        score: Score = "breadth",
+        score: str | SequenceScore = "breadth",
         iterations: int | None = None,
         effort: Effort | None = None,
-        relaxation: Relaxation = "projection",
+        relaxation: str | Relaxation = "projection",
         passes: int = 2,
         merge: bool = True,
         beam: int = 1000,
@@ -121,7 +126,7 @@ class ActionSequences(Method):
         robust_limit: float = 2.0,
         certify: bool = False,
         gap: float = 0.005,
-        engine: Engine = "auto",
+        engine: str | ProofEngine = "auto",
     ):
         self.max_steps = max_steps
         self.score = score
@@ -143,23 +148,19 @@ class ActionSequences(Method):
         return cls(max_steps=2, passes=1, beam=16, effort=Effort(draws=8, restarts=2, rounds=6))
 
     def _fit(self, problem: Problem) -> None:
-        if self.score == "gradient" and not isinstance(problem.model, Differentiable):
-            raise MethodError(
-                f"the gradient score needs a model that is Differentiable, and {problem.model!r} is not.",
-                hint="use score='breadth' or 'objective'.",
-            )
+        SCORES.get(self.score).check(problem.model)
         assert problem.actions is not None
         if self.certify:
             import turnabout.methods.sequences.certificate  # noqa: F401 - takes a while: not within a time limit
         self.actions_ = tightened(problem)
         joined = tuple(set(rule.features) for rule in problem.rules if order_matters(rule))
-        self.words_ = SequenceSet(self.actions_, self.merge, joined)
+        self.sequences_ = SequenceSet(self.actions_, self.merge, joined)
 
     def _search(self, x: Tensor) -> Proposal:
         with self.run.within(EXPLORE if self.certify or self.robust is not None else PROVE), self.run.saving(SAVED):
             search = self.explore(x)
-        chosen = [(i, word) for i in range(len(x)) for word in _choice(search, i, SPARE + 2 * self.run.options)]
-        given = [search.ledger.r[search.ledger.place[i][word]] for i, word in chosen]
+        chosen = [(i, sequence) for i in range(len(x)) for sequence in _choice(search, i, SPARE + 2 * self.run.options)]
+        given = [search.ledger.r[search.ledger.place[i][sequence]] for i, sequence in chosen]
         with self.run.within(PROVE if self.certify or self.robust is not None else 1.0):
             plans, cost = self._print(x, chosen, given)
         with self.run.within(PROVE):
@@ -191,10 +192,10 @@ class ActionSequences(Method):
 
         problem, actions = self.problem_, self.problem_.actions
         assert actions is not None
-        words = self.words_.up_to(self.max_steps)
-        if len(words) > MOST_WORDS:
+        sequences = self.sequences_.up_to(self.max_steps)
+        if len(sequences) > MOST_SEQUENCES:
             warnings.warn(
-                f"{len(words):,} sequences are too many for a proof; plans come without a lower bound. Hint: lower "
+                f"{len(sequences):,} sequences are too many for a proof; plans come without a lower bound. Hint: lower "
                 "max_steps, or leave out actions.",
                 stacklevel=2,
             )
@@ -205,7 +206,7 @@ class ActionSequences(Method):
             problem.model,
             actions.tables,
             x,
-            as_tensor(words, self.max_steps, x.device),
+            as_tensor(sequences, self.max_steps, x.device),
             search.solver.lo,
             search.solver.hi,
             upper,
@@ -223,25 +224,22 @@ class ActionSequences(Method):
         """The plans, and those that the proof met where they are cheaper than what was printed, at cost (n,)."""
         chosen, given = [], []
         for i in (proved.cost < cost * (1 - 1e-9)).nonzero().squeeze(1).tolist():
-            word, order = self.words_.normal(tuple(a for a in proved.words[i].tolist() if a >= 0))
+            sequence, order = self.sequences_.normal(tuple(a for a in proved.sequences[i].tolist() if a >= 0))
             r, found = proved.r[i][order], proved.cost[i : i + 1]
-            search.ledger.enter([(i, word)], Best(r.unsqueeze(0), found, torch.zeros_like(found)))
-            chosen.append((i, word))
+            search.ledger.enter([(i, sequence)], Best(r.unsqueeze(0), found, torch.zeros_like(found)))
+            chosen.append((i, sequence))
             given.append(r)
         if not chosen:
             return plans
         more, _ = self._print(x, chosen, given)
-        return Plans(torch.cat([plans.words, more.words], 1), torch.cat([plans.r, more.r], 1))
+        return Plans(torch.cat([plans.sequences, more.sequences], 1), torch.cat([plans.r, more.r], 1))
 
     def explore(self, x: Tensor) -> SequenceSearch:
-        """Solve the words of refused people x (n, d); the search with its ledger, for those who study it."""
+        """Solve the sequences of refused people x (n, d); the search with its ledger, for those who study it."""
         solver = self._solver(x)
         expired = lambda: self.run.expired  # noqa: E731
-        search = SequenceSearch(solver, self.words_, self.max_steps, self.beam, expired, parts=self.run.parts)
-        if self.score == "breadth" and self.iterations is None:
-            search.breadth()
-        else:
-            search.best_first(self.score, 8 if self.iterations is None else 1, self.iterations)
+        search = SequenceSearch(solver, self.sequences_, self.max_steps, self.beam, expired, parts=self.run.parts)
+        SCORES.get(self.score).explore(search, self.iterations)
         for _ in range(0 if solver.actions.free else self.passes - 1):
             search.again()
         return search
@@ -253,10 +251,10 @@ class ActionSequences(Method):
         effort = self.effort
         if effort is None:
             effort = Effort(draws=64, restarts=8, descent=Descent(steps=40, lr=1.0)) if actions.free else Effort()
-        if self.relaxation == "exponential" and effort.descent is None:
-            effort = Effort(effort.draws, effort.restarts, Descent(steps=200, lr=0.05), effort.rounds)
+        relaxation = RELAXATIONS.get(self.relaxation)
+        effort = replace(effort, descent=effort.descent or relaxation.descent)
         if self._is_limited:
-            effort = effort.within(self.run.queries_left / (len(x) * len(self.words_.up_to(self.max_steps))))
+            effort = effort.within(self.run.queries_left / (len(x) * len(self.sequences_.up_to(self.max_steps))))
         return Solver(
             decision,
             actions,
@@ -264,7 +262,7 @@ class ActionSequences(Method):
             actions.tables.units(hi),
             2 * clearance(problem),
             effort,
-            self.relaxation,
+            relaxation,
             self.run.rng,
             lambda: self.run.expired,
             self.run.parts,
@@ -273,9 +271,9 @@ class ActionSequences(Method):
         )
 
     def _print(
-        self, x: Tensor, chosen: list[tuple[int, Word]], given: list[Tensor], accept: Accept | None = None
+        self, x: Tensor, chosen: list[tuple[int, ActionSequence]], given: list[Tensor], accept: Accept | None = None
     ) -> tuple[Plans, Tensor]:
-        """Words of people with their parameters as printable plans, (n, k, ...); -1 where `accept` refuses.
+        """Sequences of people with their parameters as printable plans, (n, k, ...); -1 where `accept` refuses.
 
         Also the cost (n,) of each person's cheapest, inf for none.
         """
@@ -283,13 +281,13 @@ class ActionSequences(Method):
         size = self.problem_.actions.tables.gain.shape[1]
         counts = torch.bincount(torch.tensor([i for i, _ in chosen], dtype=torch.long), minlength=len(x))
         width = max(1, int(counts.max())) if len(x) else 1
-        words = torch.full((len(x), width, self.max_steps), -1, dtype=torch.long, device=x.device)
+        sequences = torch.full((len(x), width, self.max_steps), -1, dtype=torch.long, device=x.device)
         r = torch.zeros(len(x), width, self.max_steps, size, dtype=x.dtype, device=x.device)
         least = torch.full_like(x[:, 0], torch.inf)
         if not chosen:
-            return Plans(words, r), least
+            return Plans(sequences, r), least
         owner = torch.tensor([i for i, _ in chosen], device=x.device)
-        flat = as_tensor([word for _, word in chosen], self.max_steps, x.device)
+        flat = as_tensor([sequence for _, sequence in chosen], self.max_steps, x.device)
         start = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=x.device)
         for k, parameters in enumerate(given):
             start[k, : len(parameters)] = parameters
@@ -306,23 +304,23 @@ class ActionSequences(Method):
             start[at], cost[at] = printed.r, printed.cost
         if accept is not None:
             flat = torch.where(torch.isfinite(cost).unsqueeze(1), flat, -1)
-        words[owner, slot], r[owner, slot] = flat, start
-        return Plans(words, r), least.scatter_reduce(0, owner, cost, "amin")
+        sequences[owner, slot], r[owner, slot] = flat, start
+        return Plans(sequences, r), least.scatter_reduce(0, owner, cost, "amin")
 
     def _robust(self, x: Tensor, search: SequenceSearch, plans: Plans) -> Plans:
         """Plans that bear slips; people for whom no sequence has one keep their ordinary plans."""
         assert self.robust is not None
         problem, ledger, device = self.problem_, search.ledger, x.device
         size, few = plans.r.shape[3], 3 + self.run.options
-        chosen = [(i, word) for i in range(len(x)) for word in search.ranked(i, padded=True, most=SLIPPED)]
+        chosen = [(i, sequence) for i in range(len(x)) for sequence in search.ranked(i, padded=True, most=SLIPPED)]
         # shares are counted over draws: aim beyond, so that what is asked for holds for other draws as well
         aim = min(1.0, self.robust_share + spread(self.robust_share, DRAWS))
         slips = Slips(self.robust, aim, draws_of(DRAWS, self.max_steps, size, self.run.rng("slips")).to(device))
-        hard: list[dict[Word, tuple[float, Tensor]]] = [{} for _ in range(len(x))]
+        hard: list[dict[ActionSequence, tuple[float, Tensor]]] = [{} for _ in range(len(x))]
         if chosen:
             owner = torch.tensor([i for i, _ in chosen], dtype=torch.long, device=device)
-            batch = search.solver.batch(owner, as_tensor([word for _, word in chosen], self.max_steps, device))
-            rows = [ledger.place[i][word] for i, word in chosen]
+            batch = search.solver.batch(owner, as_tensor([sequence for _, sequence in chosen], self.max_steps, device))
+            rows = [ledger.place[i][sequence] for i, sequence in chosen]
             r = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=device)
             for k, row in enumerate(rows):
                 r[k, : len(ledger.r[row])] = ledger.r[row].to(device)
@@ -333,20 +331,20 @@ class ActionSequences(Method):
                     known = Best(r[part], cost[part], cost[part])
                     at = torch.arange(part.start, part.stop, device=device)
                     best = harden(batch.pick(at), known, slips, rounds, lambda: self.run.expired)
-                    for k, (i, word) in enumerate(chosen[part]):
-                        hard[i][word] = float(best.cost[k]), best.r[k]
-        firm_ones: list[tuple[int, Word, Tensor]] = []
+                    for k, (i, sequence) in enumerate(chosen[part]):
+                        hard[i][sequence] = float(best.cost[k]), best.r[k]
+        firm_ones: list[tuple[int, ActionSequence, Tensor]] = []
         for i, mine in enumerate(hard):
-            costs = {word: c for word, (c, _) in mine.items()}
+            costs = {sequence: c for sequence, (c, _) in mine.items()}
             most = self.robust_limit * ledger.incumbent[i]
-            ranked = [word for word in search.worthwhile(costs) if costs[word] <= most]
-            firm_ones += [(i, word, mine[word][1]) for word in ranked[:few]]
+            ranked = [sequence for sequence in search.worthwhile(costs) if costs[sequence] <= most]
+            firm_ones += [(i, sequence, mine[sequence][1]) for sequence in ranked[:few]]
         check = draws_of(CHECKS, self.max_steps, size, self.run.rng("check"))
         enough = min(1.0, self.robust_share + 3 * spread(self.robust_share, CHECKS))
         people = torch.tensor([i for i, _, _ in firm_ones], dtype=torch.long, device=device)
 
-        def accept(at: Tensor, word: Tensor, parameters: Tensor) -> Tensor:
-            kept = under_noise(problem, x[people[at]], word, parameters, self.robust or 0.0, check)
+        def accept(at: Tensor, sequence: Tensor, parameters: Tensor) -> Tensor:
+            kept = under_noise(problem, x[people[at]], sequence, parameters, self.robust or 0.0, check)
             return kept.allowed >= enough
 
         firm, _ = self._print(x, [(i, w) for i, w, _ in firm_ones], [r for _, _, r in firm_ones], accept)
@@ -354,24 +352,24 @@ class ActionSequences(Method):
 
     def _merge_firm(self, x: Tensor, plans: Plans, firm: Plans, noise: Tensor) -> Plans:
         """Firm plans for whoever has one, ordinary ones for the others, each with what it withstands."""
-        has = (firm.words >= 0).flatten(1).any(1)
-        width = max(firm.words.shape[1], plans.words.shape[1])
-        both = Plans(_widen(plans.words, width, -1), _widen(plans.r, width, 0.0))
-        both.words[has], both.r[has] = _widen(firm.words, width, -1)[has], _widen(firm.r, width, 0.0)[has]
-        live = (both.words >= 0).any(-1)
+        has = (firm.sequences >= 0).flatten(1).any(1)
+        width = max(firm.sequences.shape[1], plans.sequences.shape[1])
+        both = Plans(_widen(plans.sequences, width, -1), _widen(plans.r, width, 0.0))
+        both.sequences[has], both.r[has] = _widen(firm.sequences, width, -1)[has], _widen(firm.r, width, 0.0)[has]
+        live = (both.sequences >= 0).any(-1)
         both.tolerance = torch.full(live.shape, torch.nan, dtype=x.dtype, device=x.device)
         who, slot = live.nonzero(as_tuple=True)
         for part in self.run.parts(len(who), max(1, len(who)), "tolerance", 10 * DRAWS):
             i, k = who[part], slot[part]
             both.tolerance[i, k] = largest_theta(
-                self.problem_, x[i], both.words[i, k], both.r[i, k], self.robust_share, noise
+                self.problem_, x[i], both.sequences[i, k], both.r[i, k], self.robust_share, noise
             )
         return both
 
 
 def _of_part(accept: Accept, at: Tensor) -> Accept:
     """`accept` for some of the plans, those at places `at`."""
-    return lambda rows, words, r: accept(at[rows], words, r)
+    return lambda rows, sequences, r: accept(at[rows], sequences, r)
 
 
 def _widen(part: Tensor, width: int, value: float) -> Tensor:
@@ -380,10 +378,10 @@ def _widen(part: Tensor, width: int, value: float) -> Tensor:
     return torch.cat([part, more], 1)
 
 
-def _choice(search: SequenceSearch, i: int, count: int) -> list[Word]:
-    """A person's cheapest accepted words; if there are none, the one that came nearest."""
+def _choice(search: SequenceSearch, i: int, count: int) -> list[ActionSequence]:
+    """A person's cheapest accepted sequences; if there are none, the one that came nearest."""
     ledger = search.ledger
     ranked = search.ranked(i, most=count)
     if ranked or not ledger.place[i]:
         return ranked
-    return [max(ledger.place[i], key=lambda word: (ledger.margin[ledger.place[i][word]], word))]
+    return [max(ledger.place[i], key=lambda sequence: (ledger.margin[ledger.place[i][sequence]], sequence))]

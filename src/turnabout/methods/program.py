@@ -16,8 +16,9 @@ is higher than the bound, the runs the plan uses are cut finer and the program i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -29,12 +30,10 @@ from turnabout.models import Terms
 from turnabout.rules import BoundAtMost, BoundCondition, BoundImplies, BoundKnownLevels, BoundRule
 from turnabout.schema import Scalar
 from turnabout.schema.legal_values import value_at
-from turnabout.stdout import stdout_for_data
+from turnabout.solvers.milp import LinearSum, MixedProgram
 from turnabout.typing import Tensor
 
-if TYPE_CHECKING:
-    from scipy.optimize import OptimizeResult
-
+Row: TypeAlias = tuple[np.ndarray, float]  # a, b of  a @ unknowns <= b
 ROUNDS = 24
 SCALE = 1e3  # of objective and rows, so that the solver's absolute tolerances of 1e-6 are small beside them
 TRIES = 4
@@ -110,49 +109,39 @@ class PersonProgram:
                 row[r] = there - here
         return row, here
 
-    def _structure(self) -> tuple[list[np.ndarray], list[float]]:
-        """Rows a @ unknowns <= b that hold whatever the rules: one run per feature, steps only within a run."""
-        rows, most = [], []
+    def _structure(self) -> Iterator[Row]:
+        """What holds whatever the rules: one run per feature, steps only within a run."""
         for f in np.unique(self.feature):
-            rows.append(self._changes(np.arange(len(self.problem.schema)) == f))
-            most.append(1.0)
+            yield self._changes(np.arange(len(self.problem.schema)) == f), 1.0
         for i, r in enumerate(self.longer):
             row = np.zeros(self.size)
             row[len(self.runs) + i], row[r] = 1.0, -float(self.runs[r].length)
-            rows.append(row)
-            most.append(0.0)
+            yield row, 0.0
         if self.shape == "max":
             share = self._share()
             for f in np.unique(self.feature):
                 row = np.where(np.append(np.append(self.feature, self.feature[self.longer]), -1) == f, share, 0.0)
                 row[-1] = -1.0
-                rows.append(row * SCALE)
-                most.append(0.0)
-        return rows, most
+                yield row * SCALE, 0.0
 
-    def _rules(self, tighten: float) -> tuple[list[np.ndarray], list[float]]:
-        rows: list[np.ndarray] = []
-        most: list[float] = []
+    def _rules(self, tighten: float) -> Iterator[Row]:
+        """What the rules ask for, by so much more than they do."""
         for rule in self.problem.rules:
             if bool(rule._silent(self.x)[0]):
                 if not rule.waivable:
-                    rows.append(self._open(rule))
-                    most.append(0.0)
+                    yield self._open(rule), 0.0
             elif isinstance(rule, BoundAtMost):
-                rows.append(self._changes(rule.mask.numpy()))
-                most.append(float(rule.k))
+                yield self._changes(rule.mask.numpy()), float(rule.k)
             elif isinstance(rule, BoundImplies):
                 (condition, a), (consequence, b) = self._holds(rule.condition), self._holds(rule.consequence)
-                rows.append(condition - consequence)
-                most.append(b - a)
+                yield condition - consequence, b - a
             elif not isinstance(rule, BoundKnownLevels):  # its levels are in no run
                 form = rule.linear_form(self.x)
                 assert form is not None
                 for a_row, limit in zip(form.a.numpy(), form.b[0].numpy()):
                     if np.isfinite(limit):
-                        rows.append(SCALE * (a_row @ self.effect))
-                        most.append(SCALE * (float(limit - a_row @ self.x[0].numpy()) - tighten))
-        return rows, most
+                        most = float(limit - a_row @ self.x[0].numpy()) - tighten
+                        yield SCALE * (a_row @ self.effect), SCALE * most
 
     def _open(self, rule: BoundRule) -> np.ndarray:
         """Coefficients of the number of runs that touch a rule which a missing cell leaves open."""
@@ -211,9 +200,8 @@ class PersonProgram:
             if i and now() > until:
                 break
             scale = SCALE / max(1e-12, float(np.abs(gain).max(initial=0.0)))
-            rows, most = self._rules(tighten)
-            rows, most = [*rows, -scale * gain], [*most, -scale * (aim + short - self.margin)]
-            result = self._milp(SCALE * objective, rows, most, until - now())
+            accepted = -scale * gain, -scale * (aim + short - self.margin)
+            result = self._milp(SCALE * objective, tighten, [accepted]).solve(until - now(), 0.0)
             if result.status == 2:
                 return Plan(None, np.inf, "infeasible") if bound == -np.inf else Plan(None, bound, "stopped")
             lower = getattr(result, "mip_dual_bound", None)
@@ -237,31 +225,25 @@ class PersonProgram:
         """A bound on the margin of every row that keeps the rules; -inf where no row keeps them."""
         gain = self.gain
         scale = SCALE / max(1e-12, float(np.abs(gain).max(initial=0.0)))
-        result = self._milp(-scale * gain, *self._rules(-1e-6), seconds)
+        result = self._milp(-scale * gain, -1e-6).solve(seconds, 0.0)
         if result.status == 2:
             return -np.inf
         lower = getattr(result, "mip_dual_bound", None)
         return self.margin - float(lower) / scale if lower is not None else np.inf
 
-    @stdout_for_data()
-    def _milp(self, objective: np.ndarray, rows: list[np.ndarray], most: list[float], seconds: float) -> OptimizeResult:
-        from scipy.optimize import Bounds, LinearConstraint, milp  # see load_solver
-        from scipy.sparse import csr_matrix
-
-        always, limits = self._structure()
-        p = len(self.runs)
-        upper = np.ones(self.size)
-        upper[p : p + len(self.longer)] = [self.runs[r].length for r in self.longer]
-        whole = np.ones(self.size, dtype=np.int64)
+    def _milp(self, objective: np.ndarray, tighten: float, more: Iterable[Row] = ()) -> MixedProgram:
+        """The program with these coefficients to make small, and these rows beside its own."""
+        out = MixedProgram(scaled=False)
+        for _ in self.runs:
+            out.unknown(0.0, 1.0, whole=True)  # z
+        for r in self.longer:
+            out.unknown(0.0, self.runs[r].length, whole=True)  # s
         if self.shape == "max":
-            upper[-1], whole[-1] = np.inf, 0
-        return milp(
-            objective,
-            integrality=whole,
-            bounds=Bounds(np.zeros(self.size), upper),
-            constraints=LinearConstraint(csr_matrix(np.array(always + rows)), -np.inf, np.array(limits + most)),
-            options={"time_limit": max(0.01, seconds), "mip_rel_gap": 0.0},
-        )
+            out.unknown(0.0, np.inf)  # the largest share
+        for row, most in (*self._structure(), *self._rules(tighten), *more):
+            out.between(LinearSum.of(row), high=most)
+        out.objective = LinearSum.of(objective)
+        return out
 
     def _row(self, unknowns: np.ndarray) -> Tensor:
         """The new row (1, d), on legal values."""

@@ -20,6 +20,12 @@ class LinearSum:
     terms: dict[int, float] = field(default_factory=dict)
     constant: float = 0.0
 
+    @classmethod
+    def of(cls, weights: np.ndarray) -> LinearSum:
+        """The sum with these weights (N,) of the unknowns, in the order in which they were added."""
+        some = np.flatnonzero(weights)
+        return cls(dict(zip(some.tolist(), weights[some].tolist(), strict=True)))
+
     def __add__(self, other: LinearSum | float) -> LinearSum:
         if not isinstance(other, LinearSum):
             return LinearSum(self.terms, self.constant + other)
@@ -42,9 +48,14 @@ class LinearSum:
 
 
 class MixedProgram:
-    """Unknowns and rows, added one by one; the objective is a line to be made small."""
+    """Unknowns and rows, added one by one; the objective is a line to be made small.
 
-    def __init__(self) -> None:
+    scaled : whether each row is divided by its largest weight, so that one tolerance suits all, and one without weights
+        is left out; False where rows come in a scale of their own.
+    """
+
+    def __init__(self, scaled: bool = True) -> None:
+        self.scaled = scaled
         self._low: list[float] = []
         self._high: list[float] = []
         self._whole: list[bool] = []
@@ -61,7 +72,10 @@ class MixedProgram:
         return LinearSum({len(self._low) - 1: size})
 
     def between(self, line: LinearSum, low: float = -np.inf, high: float = np.inf) -> None:
-        """Ask for low <= line <= high; the row is divided by its largest weight."""
+        """Ask for low <= line <= high."""
+        if not self.scaled:
+            self._rows.append((line.terms, low - line.constant, high - line.constant))
+            return
         size = max((abs(weight) for weight in line.terms.values()), default=0.0)
         if size > 0 and (np.isfinite(low) or np.isfinite(high)):
             terms = {unknown: weight / size for unknown, weight in line.terms.items() if abs(weight) > 1e-12 * size}

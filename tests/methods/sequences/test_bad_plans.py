@@ -44,6 +44,7 @@ from turnabout.testing.deciders import weighing
         ({"max_steps": 2.0}, "max_steps=2.0, which is not a whole number from 1 up"),
         ({"score": "depth"}, "score='depth', which is not one of"),
         ({"relaxation": "hinge"}, "relaxation='hinge', which is not one of"),
+        ({"engine": "guess"}, "engine='guess', which is not one of 'auto', 'branch', 'milp', or a ProofEngine"),
         ({"beam": 0}, "=0, which is not a whole number from 1 up"),
         ({"iterations": 0}, "=0, which is not a whole number from 1 up"),
         ({"robust": 0}, "robust=0, which is not a number strictly between 0 and 1"),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.methods.sequences.by_force import cheapest, random_problem
-from tests.methods.sequences.toys import answered, check_plans, costs, plain, shifts, straight, words_of
+from tests.methods.sequences.toys import answered, check_plans, costs, plain, sequences_of, shifts, straight
 
 from turnabout.actions import Absolute, Action, ActionSet, ConstantPrice, Set, Shift, old
 from turnabout.core import Problem, Status
@@ -36,7 +36,7 @@ def test_what_a_rule_asks_for_comes_first():
     ):
         problem = Problem(schema, model, actions=shifts("ab", Absolute), rules=[rule])
         answer = answered(problem, people, max_steps=2)
-        assert words_of(answer) == {(0, 0): ("move_b", "move_a")}
+        assert sequences_of(answer) == {(0, 0): ("move_b", "move_a")}
         assert costs(answer)[0] == pytest.approx(cost, abs=5e-3)
         check_plans(problem, answer)
         assert answered(problem, people, max_steps=1).status.tolist() == [Status.NOT_FOUND]
@@ -50,7 +50,7 @@ def test_a_level_that_a_rule_asks_for_comes_first():
     )
     rule = Linear({"a": 1.0, "job=some": -6.0}, "<=", 4.0)
     answer = answered(Problem(schema, model, actions=actions, rules=[rule]), pd.DataFrame({"a": [3], "job": ["none"]}))
-    assert words_of(answer) == {(0, 0): ("work", "earn")}
+    assert sequences_of(answer) == {(0, 0): ("work", "earn")}
     assert costs(answer)[0] == pytest.approx(7)
 
 
@@ -73,7 +73,7 @@ def test_a_rule_that_cannot_be_checked_keeps_steps_away(hole):
     dear = Action("move_c", Shift("c"), Absolute("c", per=0.5))
     actions = ActionSet([Action("move_a", Shift("a"), Absolute("a")), dear])
     answer = answered(Problem(schema, model, actions=actions, rules=[Ordered("a", "b")]), people, max_steps=2)
-    assert words_of(answer) == {(0, 0): ("move_a", "move_c"), (1, 0): ("move_c",)}
+    assert sequences_of(answer) == {(0, 0): ("move_a", "move_c"), (1, 0): ("move_c",)}
 
 
 @pytest.mark.parametrize("hole", [None, np.nan, pd.NA])

@@ -13,7 +13,7 @@ from turnabout.actions import Absolute, Action, ActionSet, ConstantPrice, Follow
 from turnabout.core import Problem, Status
 from turnabout.core.plan import PlanColumns
 from turnabout.methods.sequences.certificate import certify
-from turnabout.methods.sequences.words import SequenceSet, as_tensor
+from turnabout.methods.sequences.sequence_set import SequenceSet, as_tensor
 from turnabout.rules import AtMost, Implies, Linear, Ordered, Rises
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
@@ -52,12 +52,12 @@ def test_few_boxes_where_values_are_whole(seed):
     people = refused(problem, crowd(schema, 20, seed)).iloc[:2]
     x, tables = schema.encode(people), problem.actions.tables
     lo, hi = (tables.units(end) for end in problem.bounds(x))
-    words = as_tensor(SequenceSet(problem.actions).up_to(3), 3)
+    sequences = as_tensor(SequenceSet(problem.actions).up_to(3), 3)
     step = PlanColumns.of(schema, problem.actions, x.device).step
     everywhere = np.stack(np.meshgrid(*[np.arange(13.0)] * 3, indexing="ij"), -1).reshape(-1, 3)
     good = everywhere[problem.judge(pd.DataFrame(everywhere, columns=list("abc"))) >= 0]
     best = np.abs(people.to_numpy()[:, None] - good).sum(-1).min(1)
-    parts = model, tables, x, words, lo, hi
+    parts = model, tables, x, sequences, lo, hi
     nothing = certify(*parts, torch.full((2,), torch.inf).double(), 1e-6, engine="branch", grid=step)
     known = certify(*parts, torch.as_tensor(best), 1e-6, engine="branch", grid=step)
     free = certify(*parts, torch.as_tensor(best), 1e-6, engine="branch", rounding=0.5 * step)

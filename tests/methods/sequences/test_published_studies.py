@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tests.methods.sequences.toys import check_plans, costs, words_of
+from tests.methods.sequences.toys import check_plans, costs, sequences_of
 
 from published import load
 from turnabout.actions import ActionSet
@@ -160,18 +160,18 @@ def test_whole_months_and_marks(data_home):
     # a duration that follows the amount is rounded too, which may help a little
     assert (found >= 0.99 * continuous).all() and (found[:4] <= 1.15 * continuous[:4]).all()
     # the fifth person waits a year and pays back in half a month; in whole numbers it takes two years, and a month
-    word = words_of(answer)[4, 0]
-    assert word == ("WaitYears", "AdjustLoanPeriod")
-    assert found[4] <= 1.02 * by_trying(domain, domain.people.iloc[[4]], word, range(1, 4), range(-3233, 0))
+    sequence = sequences_of(answer)[4, 0]
+    assert sequence == ("WaitYears", "AdjustLoanPeriod")
+    assert found[4] <= 1.02 * by_trying(domain, domain.people.iloc[[4]], sequence, range(1, 4), range(-3233, 0))
 
 
-def by_trying(domain, person, word, *amounts):
+def by_trying(domain, person, sequence, *amounts):
     """The least cost of a plan of two actions over whole numbers."""
     problem = domain.problem
     x = problem.schema.encode(person)
     drawn = torch.cartesian_prod(*(torch.tensor(list(some), dtype=torch.float64) for some in amounts))
-    words = torch.tensor([[problem.actions.names.index(name) for name in word]]).expand(len(drawn), -1)
-    run = replay(problem, x.expand(len(drawn), -1), words, drawn.unsqueeze(-1))
+    sequences = torch.tensor([[problem.actions.names.index(name) for name in sequence]]).expand(len(drawn), -1)
+    run = replay(problem, x.expand(len(drawn), -1), sequences, drawn.unsqueeze(-1))
     good = run.allowed & (problem.margin(run.end) >= 1e-9)
     return float(run.total[good].min())
 

@@ -25,8 +25,8 @@ CHANCE = 0.04  # by which a share of a thousand fresh draws may lie below that o
 def survive(problem, answer, theta, seed=99):
     """Share of fresh draws that each plan survives, in the order of the plans."""
     told = read_plans(problem, answer)
-    noise = draws_of(FRESH, told.words.shape[1], told.r.shape[2], np.random.default_rng(seed))
-    return under_noise(problem, told.x, told.words, told.r, theta, noise).allowed.numpy()
+    noise = draws_of(FRESH, told.sequences.shape[1], told.r.shape[2], np.random.default_rng(seed))
+    return under_noise(problem, told.x, told.sequences, told.r, theta, noise).allowed.numpy()
 
 
 def both(problem, people, theta, **more):

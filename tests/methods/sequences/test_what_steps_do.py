@@ -15,10 +15,10 @@ from tests.methods.sequences.toys import (
     crowd,
     plain,
     refused,
+    sequences_of,
     shifts,
     straight,
     tiny_net,
-    words_of,
 )
 
 from turnabout.actions import (
@@ -72,7 +72,7 @@ def test_factors_ordinals_and_chosen_values():
     for name, (weights, bias, change) in wanted.items():
         problem = Problem(schema, weighing("linear", schema, weights, bias), actions=ActionSet([cut, rise, work]))
         answer = answered(problem, people, max_steps=2)
-        assert words_of(answer) == {(0, 0): (name,)} and answer.steps["change"].tolist() == [change]
+        assert sequences_of(answer) == {(0, 0): (name,)} and answer.steps["change"].tolist() == [change]
         check_plans(problem, answer)
 
 
@@ -94,9 +94,9 @@ def test_actions_that_cost_the_same_however_far_they_go():
     problem = Problem(schema, straight(schema, [1, 1], -120), actions=actions)
     people = pd.DataFrame({"a": [30.0, 10.0], "b": [30.0, 5.0]})
     answer = answered(problem, people, max_steps=3)
-    assert words_of(answer)[0, 0] == ("A",)
+    assert sequences_of(answer)[0, 0] == ("A",)
     # 10 + 5: C gives 50 for nothing, and then A reaches
-    assert set(words_of(answer)[1, 0]) == {"A", "C"} and costs(answer).tolist() == [2, 2]
+    assert set(sequences_of(answer)[1, 0]) == {"A", "C"} and costs(answer).tolist() == [2, 2]
     check_plans(problem, answer)
 
 

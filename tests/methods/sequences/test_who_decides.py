@@ -14,9 +14,9 @@ from tests.methods.sequences.toys import (
     crowd,
     plain,
     refused,
+    sequences_of,
     shifts,
     straight,
-    words_of,
 )
 
 from turnabout.actions import Absolute, Action, ActionSet, Shift, old
@@ -39,7 +39,7 @@ def test_models_that_can_only_be_asked():
     people = pd.DataFrame({"a": [5.0, 1.0, 6.5, 3.0], "b": [4.0, 1.0, 1.0, 9.9], "c": [0.0, 5.0, 0.0, 1.0]})
     answer = answered(problem, people, max_steps=2)
     assert costs(answer).tolist() == pytest.approx([1.5, 4, 3.2, 3.3], abs=2e-3)
-    assert words_of(answer)[0, 0] == ("move_a", "move_b")
+    assert sequences_of(answer)[0, 0] == ("move_a", "move_b")
     check_plans(problem, answer)
 
 
@@ -99,7 +99,7 @@ def test_nothing_that_a_person_may_do():
     people = pd.DataFrame({"a": [1.0, 1.0], "b": [1.0, 1.0], "job": ["none", "some"]})
     answer = answered(problem, people, max_steps=3)
     assert answer.status.tolist() == [Status.NOT_FOUND, Status.FOUND]
-    assert words_of(answer) == {(1, 0): ("A",)}
+    assert sequences_of(answer) == {(1, 0): ("A",)}
 
 
 def test_missing_cells_close_some_actions_and_not_others():
@@ -109,7 +109,7 @@ def test_missing_cells_close_some_actions_and_not_others():
     problem = Problem(schema, model, actions=ActionSet([*ways, Action("B", Shift("b"), Absolute("b"))]))
     people = pd.DataFrame({"a": [np.nan, 1.0], "b": [1.0, 1.0]})
     answer = answered(problem, people, max_steps=1)
-    assert words_of(answer) == {(0, 0): ("B",), (1, 0): ("A9",)}
+    assert sequences_of(answer) == {(0, 0): ("B",), (1, 0): ("A9",)}
 
 
 def test_own_values_outside_the_bounds_or_off_the_grid():
@@ -130,5 +130,5 @@ def test_rules_are_kept_on_the_way():
     actions = shifts("ab", Absolute)
     problem = Problem(schema, straight(schema, [1, 0], -8), actions=actions, rules=[Ordered("a", "b")])
     answer = answered(problem, pd.DataFrame({"a": [3.0], "b": [5.0]}), max_steps=2)
-    assert words_of(answer) == {(0, 0): ("move_b", "move_a")}
+    assert sequences_of(answer) == {(0, 0): ("move_b", "move_a")}
     assert costs(answer)[0] == pytest.approx(8, abs=1e-5)

@@ -80,7 +80,7 @@ def check_plans(problem: Problem, answer) -> None:
     """Every plan of an answer holds: by the replay, by hand, and by the model; and costs what it says."""
     schema, actions, names = problem.schema, problem.actions, list(problem.schema.names)
     told = read_plans(problem, answer)
-    run = replay(problem, told.x, told.words, told.r)
+    run = replay(problem, told.x, told.sequences, told.r)
     assert run.allowed.all()
     assert list(told.index) == list(answer.options.index)
     steps = answer.steps.groupby(level=["person", "option"], sort=False)["cost"].sum()
@@ -104,7 +104,7 @@ def check_plans(problem: Problem, answer) -> None:
             assert set(json.loads(step["becomes"])) <= set(action.writes)
 
 
-def words_of(answer) -> dict:
+def sequences_of(answer) -> dict:
     """The actions of every plan, in order, by person and option."""
     grouped = answer.steps.groupby(level=["person", "option"], sort=False)["action"]
     return {key: tuple(group) for key, group in grouped}
@@ -123,10 +123,10 @@ def fitted(problem: Problem, **parameters) -> ActionSequences:
     return method
 
 
-def batch_of(problem: Problem, people: pd.DataFrame, words, **parameters):
-    """One row for each person and their word, ready to be rolled out."""
+def batch_of(problem: Problem, people: pd.DataFrame, sequences, **parameters):
+    """One row for each person and their sequence, ready to be rolled out."""
     solver = fitted(problem, **parameters)._solver(problem.schema.encode(people))
-    return solver.batch(torch.arange(len(people)), torch.as_tensor(words))
+    return solver.batch(torch.arange(len(people)), torch.as_tensor(sequences))
 
 
 def answered(problem: Problem, people: pd.DataFrame, options=1, seed=0, time_limit=None, **parameters):

@@ -281,9 +281,9 @@ def test_a_search_starts_over_lines_of_the_drawing_and_in_the_frame() -> None:
 def test_strokes_follow_each_other_on_the_printed_grid() -> None:
     columns = schema(whole=True)
     bound = drawing_domain.actions().bind(columns)
-    words = torch.tensor([[0, 0]])
+    sequences = torch.tensor([[0, 0]])
     parameters = torch.tensor([[[0.5, 0.5, 0.2, 0.1], [0.2, 0.5, 0.4, 0.5]]], dtype=torch.float64)
-    path = bound.script(words).roll(bound.tables.units(blank((0.1, 0.1, 0.2, 0.2))), parameters)
+    path = bound.script(sequences).roll(bound.tables.units(blank((0.1, 0.1, 0.2, 0.2))), parameters)
     lines = path.end.reshape(LINES, 4) / SIZE
     assert lines[1:3].tolist() == [pytest.approx([0.2, 0.1, 0.5, 0.5]), pytest.approx([0.2, 0.5, 0.4, 0.5])]
     assert path.cost[0].tolist() == pytest.approx([0.5, 0.2])
@@ -323,14 +323,14 @@ def test_the_sixteen_are_refused_and_can_be_replayed(study: domains.Domain) -> N
     assert list(study.people.index) == list(STUDIED)
     assert (study.model.judge(study.people) < 0).all()
     x = study.schema.encode(study.people)
-    words = torch.zeros(len(x), 2, dtype=torch.long)
+    sequences = torch.zeros(len(x), 2, dtype=torch.long)
     strokes = torch.tensor([[0.123456, 0.2, 0.3, 0.2], [0.5, 0.5, 0.2, 0.9]], dtype=torch.float64).expand(len(x), 2, 4)
-    done = replay(study.problem, x, words, strokes)
+    done = replay(study.problem, x, sequences, strokes)
     assert bool(done.allowed.all())
     assert used_lines(done.end).sum(1).tolist() == (used_lines(x).sum(1) + 2).tolist()
     assert done.cost[0].tolist() == pytest.approx([0.3 - round(0.123456 * SIZE, 2) / SIZE, 0.5], abs=5e-5)
     long = torch.tensor([[[0.1, 0.2, 0.9, 0.2]]], dtype=torch.float64)
-    assert not bool(replay(study.problem, x[:1], words[:1, :1], long).allowed.any())
+    assert not bool(replay(study.problem, x[:1], sequences[:1, :1], long).allowed.any())
 
 
 @pytest.mark.slow

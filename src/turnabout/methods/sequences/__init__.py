@@ -1,1 +1,1 @@
-"""The parts of the search for action sequences: words, parameters, printing, certificates."""
+"""The parts of the search for action sequences: sequences, parameters, printing, certificates."""

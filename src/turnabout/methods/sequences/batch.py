@@ -1,4 +1,4 @@
-"""Batch: people x words x restarts on one axis, with everything a step of the search asks of them."""
+"""Batch: people x sequences x restarts on one axis, with everything a step of the search asks of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLACK = 1e-12  # conditions may be touched this closely, in natural sizes; the h
 
 @dataclass(frozen=True)
 class Batch:
-    """B rows, each one word for one person: owner (B,), script over (T, B), limits of states lo and hi (B, e).
+    """B rows, each one sequence for one person: owner (B,), script over (T, B), limits of states lo and hi (B, e).
 
     With `theta`, limits keep such a share of room: r (1 + theta u) stays inside them for every u in [-1, 1].
     """

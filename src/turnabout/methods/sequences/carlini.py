@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
 from turnabout.actions.steps import Path
 from turnabout.methods.sequences.batch import Batch, Best
+from turnabout.methods.sequences.parameter_prices import own_price, reach
 from turnabout.nn.adam import Adam
+from turnabout.parameters import Named
 from turnabout.typing import Tensor
 
-Relaxation = Literal["projection", "exponential"]
 STEEP = 1000.0  # tau and tau' of the paper's code, as a share of a condition's natural size
 OVERFLOW = 50.0  # largest exponent
 
@@ -29,12 +30,7 @@ class Descent:
     (by kappa); the published code masks by multiplying with a one-hot and asks for a positive logit as well. The
     weight w grows by 1.5 where a row is refused and shrinks by 0.7 where it is accepted, every `patience` steps. (2)
 
-    Conditions enter in one of two ways. "projection" (default) moves each parameter into the interval in which its
-    step's conditions hold, and adds an augmented Lagrangian for those an earlier step must mend:
-
-        (max(0, mu - rho s)^2 - mu^2) / (2 rho),   mu <- max(0, mu - rho s)                                   (3)
-
-    with s the slack of a condition. "exponential" is the paper's:  tau exp(-tau' s), tau = tau' = 1000 / size.   (4)
+    How conditions enter is a `Relaxation`.
 
     Parameters
     ----------
@@ -54,14 +50,13 @@ class Descent:
         r: Tensor,
         best: Best,
         target: Tensor,
-        relaxation: Relaxation = "projection",
+        relaxation: Relaxation,
         expired: Callable[[], bool] = lambda: False,
     ) -> Tensor:
         """r (B, T, P) -> where it ended; the cheapest allowed and accepted point met is offered to best."""
         unit = sizes(batch)
         w = torch.full_like(target, self.weight)
         mu = torch.zeros_like(batch.script.roll(batch.start, r).slack)
-        rho = 10.0
         adam = Adam(self.lr)
         for step in range(1, self.steps + 1):
             leaf = r.detach().requires_grad_()
@@ -69,24 +64,80 @@ class Descent:
                 path = batch.script.roll(batch.start, leaf)
                 margin, cost = batch.margin(path), path.cost.sum(1)
                 h = (target - margin).clamp(min=0)
-                if relaxation == "exponential":
-                    extra = exponential(batch, path.slack)  # (4)
-                else:
-                    extra = ((mu - rho * path.slack).clamp(min=0) ** 2 - mu**2).sum((1, 2)) / (2 * rho)  # (3)
-                (slope,) = torch.autograd.grad((w * h + cost + extra).sum(), leaf)  # (1)
+                conditions = relaxation.penalty(batch, path.slack, mu)
+                (slope,) = torch.autograd.grad((w * h + cost + conditions).sum(), leaf)  # (1)
             best.offer(leaf.detach(), cost.detach(), margin.detach(), batch.kept(path), target)
             slope = torch.nan_to_num(slope) * unit
             adam.lr = self.lr * (0.55 + 0.45 * math.cos(math.pi * step / self.steps))  # down to a tenth
             r = adam.step(leaf.detach() / unit, slope) * unit
             r = torch.where(batch.used, r, torch.zeros_like(r))
-            if relaxation == "projection":
-                r = batch.limits(r)[0]
+            r = relaxation.moved(batch, r)
             if step % self.patience == 0:
                 w = torch.where(margin.detach() >= target, w * 0.7, w * 1.5).clamp(1e-5, 1e9)  # (2)
-                mu = (mu - rho * path.slack.detach()).clamp(min=0)
+                mu = relaxation.multipliers(path.slack.detach(), mu)
                 if expired():
                     break
         return r
+
+
+# -- how conditions enter ---------------------------------------------------------------------------------------------
+
+
+class Relaxation(ABC):
+    """How the conditions of a sequence, with slack s, enter the loss that a `Descent` makes small."""
+
+    descent: Descent | None = None  # what goes before the walk where the effort names none
+
+    @abstractmethod
+    def penalty(self, batch: Batch, slack: Tensor, mu: Tensor) -> Tensor:
+        """(B,) what is added to the loss for slack and multipliers (B, T, C)."""
+
+    def moved(self, batch: Batch, r: Tensor) -> Tensor:
+        """The parameters (B, T, P) after a step of Adam; where they are, unless a relaxation moves them."""
+        return r
+
+    def multipliers(self, slack: Tensor, mu: Tensor) -> Tensor:
+        """mu (B, T, C) after a few steps; unchanged, unless a relaxation has use for them."""
+        return mu
+
+
+@dataclass(frozen=True)
+class ProjectedConditions(Relaxation):
+    r"""Moves each parameter into the interval in which its step's conditions hold.
+
+    An augmented Lagrangian stands for those that an earlier step must mend:
+
+        (max(0, mu - rho s)^2 - mu^2) / (2 rho),   mu <- max(0, mu - rho s)                                   (3)
+    """
+
+    rho: float = 10.0
+
+    def penalty(self, batch: Batch, slack: Tensor, mu: Tensor) -> Tensor:
+        return ((mu - self.rho * slack).clamp(min=0) ** 2 - mu**2).sum((1, 2)) / (2 * self.rho)  # (3)
+
+    def moved(self, batch: Batch, r: Tensor) -> Tensor:
+        return batch.limits(r)[0]
+
+    def multipliers(self, slack: Tensor, mu: Tensor) -> Tensor:
+        return (mu - self.rho * slack).clamp(min=0)
+
+
+@dataclass(frozen=True)
+class ExponentialConditions(Relaxation):
+    """The paper's relaxation:  tau exp(-tau' s), tau = tau' = 1000 / size; needs many small steps.               (4)"""
+
+    descent: Descent | None = Descent(steps=200, lr=0.05)
+
+    def penalty(self, batch: Batch, slack: Tensor, mu: Tensor) -> Tensor:
+        return exponential(batch, slack)
+
+
+RELAXATIONS: Named[Relaxation] = Named(
+    Relaxation, projection=ProjectedConditions(), exponential=ExponentialConditions()
+)
+
+
+# -- the published code -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -171,8 +222,6 @@ def exponential(batch: Batch, slack: Tensor) -> Tensor:
 
 def sizes(batch: Batch) -> Tensor:
     """(B, T, P) natural unit of each parameter: a change that costs about one, within what is declared."""
-    from turnabout.methods.sequences.parameter_prices import own_price, reach
-
     unit = batch.script.unit.transpose(0, 1).clone()
     zero = torch.zeros_like(unit)
     old = batch.start

@@ -19,7 +19,7 @@ PUSHES = (0.0, 1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 5e-2)  # how far beyond a plan to l
 COARSE = 1e-3  # grid step, as a share of the change, above which neighbours on the grid are tried
 ROUNDS = 12
 EARLIER = (1.0, 2.0, 4.0, 16.0)  # how much farther than the next one a step is pushed where rules join columns
-Accept = Callable[[Tensor, Tensor, Tensor], Tensor]  # rows, words, r -> which of them will do
+Accept = Callable[[Tensor, Tensor, Tensor], Tensor]  # rows, sequences, r -> which of them will do
 
 
 @dataclass
@@ -33,22 +33,23 @@ class Printed:
 def printable(
     problem: Problem,
     x: Tensor,
-    words: Tensor,
+    sequences: Tensor,
     r: Tensor,
     least: float,
     ask: Callable[[Tensor], Tensor],
     expired: Callable[[], bool] = lambda: False,
     accept: Accept | None = None,
 ) -> Printed:
-    """People x (m, d), words (m, T), r (m, T, P) -> the cheapest printed plan near each.
+    """People x (m, d), sequences (m, T), r (m, T, P) -> the cheapest printed plan near each.
 
     Each parameter is rounded down and up (all combinations for a few parameters); where nothing survives, a little
-    beyond; on coarse grids neighbours are tried as long as they are cheaper. `accept(rows, words, r)` may refuse more.
+    beyond; on coarse grids neighbours are tried as long as they are cheaper. `accept(rows, sequences, r)` may refuse
+    more.
     """
     actions = problem.actions
     assert actions is not None
     ground = PlanColumns.of(problem.schema, actions, x.device)
-    line = torch.where(words >= 0, words, len(actions.names))
+    line = torch.where(sequences >= 0, sequences, len(actions.names))
     used = actions.tables.used[line]
     step = _steps(ground, actions.tables.gain[line]) * used  # (m, T, P)
     out = Printed(r.clone(), torch.full_like(r[:, 0, 0], torch.inf))
@@ -56,14 +57,14 @@ def printable(
     def offer(rows: Tensor, trial: Tensor) -> Tensor:
         """Replay r (rows, v, T, P) variants and keep the cheapest good one; returns who improved."""
         many = rows.repeat_interleave(trial.shape[1])
-        run = replay(problem, x[many], words[many], trial.flatten(0, 1))
+        run = replay(problem, x[many], sequences[many], trial.flatten(0, 1))
         good = run.allowed.clone()
         where = good.nonzero().squeeze(1)
         good[where] = ask(run.end[where]) >= least
         if accept is not None:
             good = _cheapest(torch.where(good, run.total, torch.inf).reshape(trial.shape[:2])).flatten()
             where = good.nonzero().squeeze(1)
-            good[where] &= accept(many[where], words[many[where]], run.r[where])
+            good[where] &= accept(many[where], sequences[many[where]], run.r[where])
         cost = torch.where(good, run.total, torch.inf).reshape(trial.shape[:2])
         pick = cost.argmin(1)
         found = cost.gather(1, pick.unsqueeze(1)).squeeze(1)
@@ -81,7 +82,7 @@ def printable(
         outward = signs[rows] * torch.where(r[rows] < 0, -1.0, 1.0).unsqueeze(1)
         # a whole step further each time: what lies just beyond a grid point is rounded back to it
         beyond = (push * r[rows].abs() + further * step[rows]).unsqueeze(1) * (signs[rows] > 0)
-        ways = [beyond * grade for grade in _grades(words[rows], EARLIER if problem.rules and further else (1.0,))]
+        ways = [beyond * grade for grade in _grades(sequences[rows], EARLIER if problem.rules and further else (1.0,))]
         half = 0.4999 * step[rows].unsqueeze(1)
         offer(rows, torch.cat([r[rows].unsqueeze(1) + outward * (half + way) for way in ways], 1))
     coarse = (step > COARSE * (r.abs() + step)).flatten(1).any(1)
@@ -114,9 +115,9 @@ def _steps(ground: PlanColumns, gain: Tensor) -> Tensor:
     return torch.where(torch.isfinite(size), size, torch.zeros_like(size))
 
 
-def _grades(words: Tensor, bases: tuple[float, ...]) -> list[Tensor]:
+def _grades(sequences: Tensor, bases: tuple[float, ...]) -> list[Tensor]:
     """(m, 1, T, 1) for each base: base^k with k the steps after each; what comes first makes room for the rest."""
-    after = (words >= 0).sum(1, keepdim=True) - 1 - torch.arange(words.shape[1], device=words.device)
+    after = (sequences >= 0).sum(1, keepdim=True) - 1 - torch.arange(sequences.shape[1], device=sequences.device)
     return [(base ** after.clamp(min=0).to(torch.float64))[:, None, :, None] for base in bases]
 
 

@@ -1,4 +1,4 @@
-"""Parameters for many words at once: draw, screen, descend, walk the boundary, keep the best."""
+"""Parameters for many sequences at once: draw, screen, descend, walk the boundary, keep the best."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from turnabout.parameters import Instance, Maybe, Whole, checked
 from turnabout.typing import Tensor
 
 Parts = Callable[..., Iterator[slice]]
-STARTS = 64  # rows that one word stands for, roughly
+STARTS = 64  # rows that one sequence stands for, roughly
 WIDER = 4  # how many times more draws are looked at where no gradient leads on
 ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
 
@@ -38,7 +38,7 @@ ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
     teeth=Whole(0),
 )
 class Effort:
-    """How hard to look for the parameters of one word.
+    """How hard to look for the parameters of one sequence.
 
     draws : points looked at; restarts : how many of them are improved; descent : Adam on (3) of the paper before the
     walk, None for none; rounds : convex steps along the boundary; teeth : points of the comb over a single parameter.
@@ -51,7 +51,7 @@ class Effort:
     teeth: int = 1024
 
     def within(self, rows: float) -> Effort:
-        """This effort, or as much of it as asks about so many rows for each word."""
+        """This effort, or as much of it as asks about so many rows for each sequence."""
         if rows >= max(WIDER * self.draws, self.teeth):
             return self
         draws, teeth = max(1, int(rows) // WIDER), max(4, int(rows) // 4 * 4)
@@ -60,7 +60,7 @@ class Effort:
 
 @dataclass
 class Solver:
-    """Solves words for the people of one chunk.
+    """Solves sequences for the people of one chunk.
 
     lo, hi (n, e) : what each person's states may reach; target : margin to reach.
     """
@@ -78,31 +78,32 @@ class Solver:
     last: bool = False  # whether the first look is the only one
     rules: Rules | None = None
 
-    def solve(self, owner: Tensor, words: Tensor, budget: Tensor, warm: Tensor, label: str = "first") -> Best:
-        """Words (B, T) of people owner (B,): the cheapest parameters found for each.
+    def solve(self, owner: Tensor, sequences: Tensor, budget: Tensor, warm: Tensor, again: bool = False) -> Best:
+        """Sequences (B, T) of people owner (B,): the cheapest parameters found for each.
 
-        budget (B,) is what a plan may cost to be of interest; warm (B, w, T, P) are starts from elsewhere; the label
-        names the random draws.
+        budget (B,) is what a plan may cost to be of interest; warm (B, w, T, P) are starts from elsewhere; a second
+        look, `again`, has random draws of its own and is as precise as the effort allows.
         """
         wide = self.effort.restarts + warm.shape[1]
         rows = max(1, ROWS.get(owner.device.type, 1 << 13) // wide)
         parts = [
-            self._solve(owner[some], words[some], budget[some], warm[some], label)
-            for some in self.parts(len(owner), rows, f"solve {label} {words.shape[1]}", STARTS)
+            self._solve(owner[some], sequences[some], budget[some], warm[some], again)
+            for some in self.parts(len(owner), rows, f"solve {_look(again)} {sequences.shape[1]}", STARTS)
         ]
         if (done := sum(len(part.cost) for part in parts)) < len(owner):  # no time
             parts.append(Best.none(warm[done:, 0]))
         return Best(*(torch.cat([getattr(part, name) for part in parts]) for name in ("r", "cost", "margin")))
 
-    def batch(self, owner: Tensor, words: Tensor) -> Batch:
-        """Rows for one word and person each."""
-        script = self.actions.script(words)
+    def batch(self, owner: Tensor, sequences: Tensor) -> Batch:
+        """Rows for one sequence and person each."""
+        script = self.actions.script(sequences)
         return Batch(self.decision, owner, script, self.lo[owner], self.hi[owner], rules=self.rules)
 
-    def _solve(self, owner: Tensor, words: Tensor, budget: Tensor, warm: Tensor, label: str) -> Best:
-        batch, effort = self.batch(owner, words), self.effort
+    def _solve(self, owner: Tensor, sequences: Tensor, budget: Tensor, warm: Tensor, again: bool) -> Best:
+        batch, effort = self.batch(owner, sequences), self.effort
+        precise = again or self.last  # a first look need not be: a second follows
         target = torch.full_like(budget, self.target)
-        start = torch.cat([self._starts(batch, words, budget, target, label), warm], 1)
+        start = torch.cat([self._starts(batch, sequences, budget, target, again), warm], 1)
         count = start.shape[1]
         rows = torch.arange(len(owner), device=owner.device).repeat_interleave(count)
         many, r = batch.pick(rows), start.flatten(0, 1)
@@ -117,29 +118,28 @@ class Solver:
             if smooth and effort.descent is not None:
                 r = effort.descent.run(many, r, best, goal, self.relaxation, self.expired)
             if smooth and not self.actions.free:
-                # a first look need not be precise: a second follows
-                rounds = effort.rounds if label == "again" or self.last else max(4, effort.rounds // 2)
+                rounds = effort.rounds if precise else max(4, effort.rounds // 2)
                 walk(many, r, best, goal, rounds, self.expired)
             elif not self.actions.free:
                 shrink(many, best, goal, 3, self.expired)
         out = _first(best, len(owner), count)
-        if (label == "again" or self.last) and not self.actions.free:
+        if precise and not self.actions.free:
             shrink(batch, out, target, 1, self.expired)
         return out
 
-    def _starts(self, batch: Batch, words: Tensor, budget: Tensor, target: Tensor, label: str) -> Tensor:
-        """(B, restarts, T, P): the best of some draws; of a comb, for words with a single parameter; 0 without any."""
-        steps, effort = words.shape[1], self.effort
+    def _starts(self, batch: Batch, sequences: Tensor, budget: Tensor, target: Tensor, again: bool) -> Tensor:
+        """(B, restarts, T, P): the best of some draws; of a comb for sequences with one parameter; 0 without any."""
+        steps, effort = sequences.shape[1], self.effort
         draws = effort.draws * (1 if isinstance(self.decision.model, Differentiable) else WIDER)
         if self.actions.free:
-            generator = self.generator("free", label, steps)
-            return screen(batch, self._free_starts(batch, words, draws, generator), effort.restarts, target)
+            generator = self.generator("free", _look(again), steps)
+            return screen(batch, self._free_starts(batch, sequences, draws, generator), effort.restarts, target)
         count = batch.used.flatten(1).sum(1)
-        r = torch.zeros(len(words), effort.restarts, steps, batch.script.gain.shape[2]).to(batch.start)
+        r = torch.zeros(len(sequences), effort.restarts, steps, batch.script.gain.shape[2]).to(batch.start)
         several, single = (count > 1).nonzero().squeeze(1), (count == 1).nonzero().squeeze(1)
         if len(several):
             part = batch.pick(several)
-            drawn = draw(part, draws, budget[several], self.generator("draw", label, steps))
+            drawn = draw(part, draws, budget[several], self.generator("draw", _look(again), steps))
             r[several] = screen(part, drawn, effort.restarts, target[several])
         if len(single):
             part = batch.pick(single)
@@ -147,26 +147,33 @@ class Solver:
             r[single] = screen(part, comb, effort.restarts, target[single])
         return r
 
-    def _free_starts(self, batch: Batch, words: Tensor, draws: int, generator: np.random.Generator) -> Tensor:
-        """(B, draws, T, P) for words with free-form actions, step by step from where the steps before lead."""
+    def _free_starts(self, batch: Batch, sequences: Tensor, draws: int, generator: np.random.Generator) -> Tensor:
+        """(B, draws, T, P) for sequences with free-form actions, step by step from where the steps before lead."""
         from turnabout.actions.free import starts
 
-        rows = torch.arange(len(words), device=words.device).repeat_interleave(draws)
+        rows = torch.arange(len(sequences), device=sequences.device).repeat_interleave(draws)
         many = batch.pick(rows)
-        r = torch.zeros(len(rows), words.shape[1], batch.script.gain.shape[2], dtype=many.start.dtype).to(words.device)
+        r = torch.zeros(len(rows), sequences.shape[1], batch.script.gain.shape[2], dtype=many.start.dtype).to(
+            sequences.device
+        )
         old = many.start
         tables = self.actions.tables
-        for t in range(words.shape[1]):
+        for t in range(sequences.shape[1]):
             torch_generator = torch.Generator().manual_seed(int(generator.integers(2**31)))
             drawn = draw(many, 1, torch.full_like(old[:, 0], torch.inf), generator)[:, 0, t]
             for a, action in self.actions.free.items():
-                which = (words[rows, t] == a).nonzero().squeeze(1)
+                which = (sequences[rows, t] == a).nonzero().squeeze(1)
                 if len(which):
                     x = (old[which] - tables.bottom) / tables.span
                     drawn[which, : len(action.parameters)] = starts(action, x, torch_generator).to(drawn.dtype)
             r[:, t] = drawn
             old = many.script.move(t, old, r[:, t])
-        return r.reshape(len(words), draws, *r.shape[1:])
+        return r.reshape(len(sequences), draws, *r.shape[1:])
+
+
+def _look(again: bool) -> str:
+    """The name of a look, in random draws and shares of time."""
+    return "again" if again else "first"
 
 
 def _first(best: Best, rows: int, count: int) -> Best:

@@ -1,4 +1,4 @@
-"""Where a search of parameters begins: a handful of draws per word, looked at before any is improved."""
+"""Where a search of parameters begins: a handful of draws per sequence, looked at before any is improved."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def screen(batch: Batch, r: Tensor, keep: int, target: Tensor) -> Tensor:
 
 
 def scan(batch: Batch, points: int, budget: Tensor) -> Tensor:
-    """(B, points, T, P) for words with one parameter: a comb over its limits, dense near doing nothing.
+    """(B, points, T, P) for sequences with one parameter: a comb over its limits, dense near doing nothing.
 
     Half of the teeth stand evenly, half geometrically from the kink outward, on both sides of it.
     """

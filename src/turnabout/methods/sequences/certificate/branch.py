@@ -1,4 +1,4 @@
-"""Branch and bound over boxes of parameters, for many people and words in one batch."""
+"""Branch and bound over boxes of parameters, for many people and sequences in one batch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class BranchAndBound:
     conditions, prices and the plane leave room. All boxes of all people wait in one pool, from which those with the
     lowest bounds are taken, many at a time; a box is split where its plane is loosest. The points of (1) are put to
     the model itself, so cheaper plans are met on the way. The least bound of the boxes dropped, of those still open,
-    and the cheapest plan known together bound every plan of the words asked about.
+    and the cheapest plan known together bound every plan of the sequences asked about.
 
     Parameters
     ----------

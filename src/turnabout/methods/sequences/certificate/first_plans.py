@@ -32,7 +32,7 @@ def probe(
     cheaper accepted point. What is found goes to `found`. Stops at `until`, on the monotonic clock.
     """
     generator = torch.Generator().manual_seed(0)
-    line = torch.where(jobs.words >= 0, jobs.words, question.tables.actions)
+    line = torch.where(jobs.sequences >= 0, jobs.sequences, question.tables.actions)
     kink = jobs.scales.unsqueeze(-1).expand(-1, -1, jobs.parameters).flatten(1).to(low.dtype)
     size = (FAR * question.tables.unit[line]).flatten(1)
     far = torch.where(kink > 0, LARGEST, size)

@@ -1,4 +1,4 @@
-"""Jobs: one word of actions for one person, cut down to what its parameters can change."""
+"""Jobs: one sequence of actions for one person, cut down to what its parameters can change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Kinds:
     r"""What the A actions of some tables do to the m columns that parameters move; one line each, as in `StepTables`.
 
     A column moves if some parameter gains on it, or if it follows or leads another. All others change by constants
-    only: along a word they are known beforehand. An action is a *scaling* if its one parameter moves one column and
+    only: along a sequence they are known beforehand. An action is a *scaling* if its one parameter moves one column and
     prices are relative to it, or others keep their ratio to it. Then the factor u = s'_l / s_l stands for the
     parameter:
 
@@ -113,7 +113,7 @@ class Jobs:
     """
 
     person: Tensor  # (J,)
-    words: Tensor  # (J, T)
+    sequences: Tensor  # (J, T)
     start: Tensor  # (J, m)
     lo: Tensor  # (J, m) reach
     hi: Tensor
@@ -145,7 +145,7 @@ class Jobs:
 
     @property
     def steps(self) -> int:
-        return self.words.shape[1]
+        return self.sequences.shape[1]
 
     @property
     def parameters(self) -> int:
@@ -175,21 +175,21 @@ def make_jobs(
     tables: StepTables,
     kinds: Kinds,
     start: Tensor,
-    words: Tensor,
+    sequences: Tensor,
     person: Tensor,
     lo: Tensor,
     hi: Tensor,
     rounding: Tensor | None = None,
     grid: Tensor | None = None,
 ) -> tuple[Jobs, Tensor]:
-    """Words (J, T) for people (J,) -> jobs, and (J,) False where a guard or the reach of a constant column fails.
+    """Sequences (J, T) for people (J,) -> jobs, and (J,) False where a guard or the reach of a constant column fails.
 
     start, lo, hi (n, e) are in units; grid (e,) is the distance between values that a person would read, to which
     all columns are held that a step writes; rounding (e,) loosens only those that are coupled.
     """
     if grid is not None:
         rounding = 0.5 * grid
-    line = torch.where(words >= 0, words, torch.full_like(words, tables.actions))
+    line = torch.where(sequences >= 0, sequences, torch.full_like(sequences, tables.actions))
     columns = kinds.moving
     fixed, constant, offset, possible = _fold(tables, columns, line, start[person], lo[person], hi[person])
     place = torch.full((start.shape[1],), 0, device=start.device)
@@ -197,7 +197,7 @@ def make_jobs(
     used = tables.used[line]
     jobs = Jobs(
         person=person,
-        words=words,
+        sequences=sequences,
         start=start[person][:, columns],
         lo=lo[person][:, columns],
         hi=hi[person][:, columns],

@@ -1,4 +1,4 @@
-"""Boxes of parameters: where the states of a word can be, what its plans cost, which conditions can still hold.
+"""Boxes of parameters: where the states of a sequence can be, what its plans cost, which conditions can still hold.
 
 A box low <= theta <= high (B, K), K = T P, is written as theta = middle + radius * delta with |delta| <= 1. Over it
 every state of the path is held in two ways, both sound:
@@ -71,7 +71,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Rolled:
-    """A batch of boxes carried through their words; alive (B,) is False where no plan of the box can be allowed."""
+    """A batch of boxes carried through their sequences; alive (B,) is False where no plan of the box can be allowed."""
 
     states: list[Hull]
     price: PriceBound

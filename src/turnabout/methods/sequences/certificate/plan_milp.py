@@ -1,4 +1,4 @@
-"""The same proofs by integer programs: one word of one person at a time, solved by HiGHS."""
+"""The same proofs by integer programs: one sequence of one person at a time, solved by HiGHS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates: how cheap any plan over some words can be, proved.
+"""Certificates: how cheap any plan over some sequences can be, proved.
 
 Conditions and reach are loosened by 1e-8 of their size and bounds lowered by 1e-9, far above rounding errors in
 float64, so rounding cannot forge a proof. A strict condition is taken to hold by 1e-10 of its size, or, if it only asks
@@ -15,7 +15,6 @@ import math
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
@@ -28,16 +27,13 @@ from turnabout.methods.sequences.certificate.question import CertificateTask, Ch
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
+from turnabout.methods.sequences.proof_engines import ENGINES, ProofBudget, ProofEngine
 from turnabout.models.model import LinearMargin, Model
 from turnabout.solvers.bounds import MarginBound, bound_on
 from turnabout.typing import Tensor
 
-Engine = Literal["auto", "branch", "milp"]
 AT_ONCE = 1 << 15  # jobs looked at together
-PROGRAMS = 1000  # for each word, at most
-SMALL = 128  # units, or nodes / 16, of models for which "auto" tries integer programs in the end
-BRANCHING = 0.7  # share of the time left to branch and bound before that
-PATIENCE = 30.0  # seconds for each person then, if no limit is given
+PROGRAMS = 1000  # for each sequence, at most
 INNER = 0.98  # share of the gap worked to, so that rounding does not spoil it
 SAFE = 1e-9  # share by which bounds are lowered in the end
 
@@ -48,10 +44,10 @@ class Certificates:
 
     Attributes
     ----------
-    lower_bound : (n,) no plan over the words is cheaper; inf where there is none.
+    lower_bound : (n,) no plan over the sequences is cheaper; inf where there is none.
     how : what proved it.
     complete : (n,) whether the bound is within the gap, or there is no plan; else time or boxes ran out.
-    cost, words, r : (n,), (n, T), (n, T, P) the cheapest plan met by the proof itself, continuous and with strict
+    cost, sequences, r : (n,), (n, T), (n, T, P) the cheapest plan met by the proof itself, continuous and with strict
         conditions just touched; inf, -1 and 0 where it met none. The optimum lies between lower_bound and the lower
         of this cost and that of the plan it was given.
     boxes : how many boxes were bounded, or programs solved.
@@ -62,7 +58,7 @@ class Certificates:
     how: list[str]
     complete: Tensor
     cost: Tensor
-    words: Tensor
+    sequences: Tensor
     r: Tensor
     boxes: int
     seconds: float
@@ -82,14 +78,14 @@ def certify(
     model: Model,
     tables: StepTables,
     x: Tensor,
-    words: Tensor,
+    sequences: Tensor,
     lo: Tensor,
     hi: Tensor,
     upper: Tensor,
     gap: float = 0.005,
     time_limit: float | None = None,
     *,
-    engine: Engine = "auto",
+    engine: str | ProofEngine = "auto",
     rounding: Tensor | None = None,
     grid: Tensor | None = None,
     keeps: Keeps | None = None,
@@ -99,16 +95,16 @@ def certify(
     batch: int | None = None,
     boxes: int | None = 200_000,
 ) -> Certificates:
-    r"""Lower bounds on the cost of every plan that people x (n, d) can make of the words (W, T).
+    r"""Lower bounds on the cost of every plan that people x (n, d) can make of the sequences (W, T).
 
-    A plan is a word with parameters r; it is allowed if every step keeps its conditions and its state within reach,
+    A plan is a sequence with parameters r; it is allowed if every step keeps its conditions and its state within reach,
     and it must end where the model's margin is not negative. Proved is
 
-        lower_bound <= min over words and r of the cost       and, if complete,      >= (1 - gap) * what is known,  (1)
+        lower_bound <= min over sequences and r of the cost      and, if complete,     >= (1 - gap) * what is known, (1)
 
-    where known is the cheaper of `upper` and of the plans met on the way. First words are dropped that cost too much
-    by constants, whose guards fail, or that another word covers (`Reduction`). What remains is bounded by branch and
-    bound over boxes of parameters (`BranchAndBound`) or by integer programs (`milp`).
+    where known is the cheaper of `upper` and of the plans met on the way. Dropped first are sequences that cost too
+    much by constants, whose guards fail, or that another one covers (`Reduction`). What remains is bounded by branch
+    and bound over boxes of parameters (`BranchAndBound`) or by integer programs (`milp`).
 
     Parameters
     ----------
@@ -118,14 +114,14 @@ def certify(
     upper : (n,) cost of the cheapest plan known, inf for none.
     gap : relative distance between bound and known cost to aim for.
     time_limit : seconds for all people together.
-    engine : "branch", "milp", or "auto": the former, then, for small models, the latter for whom it was not enough.
+    engine : "branch", "milp", "auto", or a `ProofEngine`.
     rounding : (e,) how far a printed value may lie from the exact one, in units; for coupled columns.
     grid : (e,) distance between printed values, in units: a step leads to a multiple of it, or to the value a person
         has; coupled columns to the nearest one. 0 for any value.
     leads : (A+1, P) the column of a state that shows each parameter, -1 for none; see `Kinds`.
     keeps : people (B,) and states (B, e) -> (B,) whether rules allow them, for rules that no action knows of.
     noise : how far below zero a margin may be that the model's owner still calls accepted.
-    opaque : actions of which the tables do not tell the effect; words with them are bounded by zero.
+    opaque : actions of which the tables do not tell the effect; sequences with them are bounded by zero.
     batch : boxes bounded at a time; chosen by the size of the model if not given.
     boxes : boxes allowed for each person, on average over those worked on together.
     """
@@ -137,17 +133,17 @@ def certify(
         tables = rewritten.tables
         kinds, start = Kinds.of(tables, leads), tables.units(x)
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
-        hidden = torch.isin(words, words.new_tensor(list(opaque))).any(1)
-        question = CertificateTask(model, tables, kinds, x, lo, hi, words.shape[1], grid, keeps)
+        hidden = torch.isin(sequences, sequences.new_tensor(list(opaque))).any(1)
+        question = CertificateTask(model, tables, kinds, x, lo, hi, sequences.shape[1], grid, keeps)
         bound = bound_on(model, tables.columns[kinds.moving], tables.span[kinds.moving], noise)
-        proofs = _Proofs(question, bound, upper, gap * INNER, engine, rounding)
-        most, done = max(1, AT_ONCE // max(1, len(words))), 0
+        proofs = Proofs(question, bound, upper, gap * INNER, ENGINES.get(engine), rounding)
+        most, done = max(1, AT_ONCE // max(1, len(sequences))), 0
         pace = Pace(time_limit or 0.0, 1)  # people whose preparation takes little of the time limit
         while done < len(x) and (until is None or time.monotonic() < until):
             count = most if until is None else min(most, pace.rows)
             who = torch.arange(done, min(len(x), done + count), device=x.device)
             left = None if until is None else (until - time.monotonic()) * len(who) / (len(x) - done)
-            prepared = proofs.work(who, words[~hidden], left, batch, boxes)
+            prepared = proofs.work(who, sequences[~hidden], left, batch, boxes)
             done += len(who)
             pace.note(len(who), prepared)
         proofs.lower[done:] = 0.0  # no time for these
@@ -155,11 +151,11 @@ def certify(
             proofs.lower.clamp_(max=0.0)
             proofs.complete[:] = False
         question.tidy(proofs.found)
-        proofs.found.r = rewritten.as_declared(start, proofs.found.words, proofs.found.r)
+        proofs.found.r = rewritten.as_declared(start, proofs.found.sequences, proofs.found.r)
     return proofs.certificates(time.monotonic() - began)
 
 
-class _Proofs:
+class Proofs:
     """The people worked through so far, and what was proved about them."""
 
     def __init__(
@@ -168,7 +164,7 @@ class _Proofs:
         bound: MarginBound | None,
         upper: Tensor,
         gap: float,
-        engine: Engine,
+        engine: ProofEngine,
         rounding: Tensor | None,
     ):
         self.question, self.bound, self.rounding = question, bound, rounding
@@ -189,22 +185,24 @@ class _Proofs:
         """What is proved by now."""
         lower = torch.where(torch.isinf(self.lower), self.lower, self.lower * (1 - SAFE))
         found = self.found
-        return Certificates(lower, self.how, self.complete, found.cost, found.words, found.r, self.boxes, seconds)
+        return Certificates(lower, self.how, self.complete, found.cost, found.sequences, found.r, self.boxes, seconds)
 
-    def work(self, who: Tensor, words: Tensor, seconds: float | None, batch: int | None, boxes: int | None) -> float:
+    def work(
+        self, who: Tensor, sequences: Tensor, seconds: float | None, batch: int | None, boxes: int | None
+    ) -> float:
         """Prove what can be about some people; returns the seconds it took to prepare."""
         began, question = time.monotonic(), self.question
         late = math.inf if seconds is None else began + seconds
         steps = self.rounding if question.grid is None else question.grid
         rounded = None if steps is None else steps > 0
-        parts = question.tables, question.kinds, words, question.start, question.lo, question.hi
+        parts = question.tables, question.kinds, sequences, question.start, question.lo, question.hi
         self.reduction = reduction = self.reduction or Reduction(*parts, rounded)
-        work = self._prepare(who, words, reduction)
+        work = self._prepare(who, sequences, reduction)
         lost = torch.isinf(self.known[who])
         if bool(lost.any()) and len(work.jobs) and time.monotonic() < late:
             rows = torch.isin(work.jobs.person, who[lost]).nonzero().squeeze(1)
             probe(question, work.jobs.pick(rows), work.low[rows], work.high[rows], self.found, until=late)
-            work = self._prepare(who, words, reduction)
+            work = self._prepare(who, sequences, reduction)
         prepared = time.monotonic() - began
         busy = torch.zeros_like(self.complete)
         busy[work.jobs.person] = True
@@ -214,22 +212,16 @@ class _Proofs:
             least = work.loose.scatter_reduce(0, work.jobs.person, work.jobs.constant, "amin")
             self._write(who, torch.minimum(self.known, least), least >= self._target, "costs alone", work)
             return prepared
-        spare = self.engine == "auto" and self.bound.units <= SMALL
-        if self.engine != "milp":
-            until = None if seconds is None else began + seconds * (BRANCHING if spare else 1.0)
-            over = self._branch(who, work, until, batch or _batch(self.bound), boxes)
-            who = who[~over[who]]
-        if len(who) and (self.engine == "milp" or (spare and time.monotonic() < late)):
-            until = began + seconds if seconds is not None else time.monotonic() + PATIENCE * len(who)
-            self._programs(who, work, until if self.engine == "auto" or seconds is not None else None)
+        budget = ProofBudget(began, seconds, batch or _batch(self.bound), boxes)
+        self.engine.prove(self, who, work, budget)
         return prepared
 
-    def _branch(self, who: Tensor, work: Work, until: float | None, batch: int, boxes: int | None) -> Tensor:
+    def branch(self, who: Tensor, work: Work, budget: ProofBudget, until: float | None) -> Tensor:
         """Branch and bound; (n,) for whom no box is left, so that nothing more is to be learned."""
         assert self.bound is not None
-        search = BranchAndBound(self.question, self.bound, self.known, self.gap, batch)
+        search = BranchAndBound(self.question, self.bound, self.known, self.gap, budget.batch)
         base = self.bound.base(self.question.rest(work.jobs))
-        most = None if boxes is None else boxes * len(who)
+        most = None if budget.boxes is None else budget.boxes * len(who)
         lower, done = search.run(work.jobs, base, work.low, work.high, until, most)
         self.boxes += search.boxes
         self.found.take(search.found)
@@ -237,7 +229,8 @@ class _Proofs:
         self._write(who, lower, done, "closed form" if straight else "branch and bound", work)
         return done
 
-    def _programs(self, who: Tensor, work: Work, until: float | None) -> None:
+    def programs(self, who: Tensor, work: Work, until: float | None, only_better: bool = False) -> None:
+        """Integer programs, until a time; with `only_better` what is known stays where they say less."""
         from turnabout.methods.sequences.certificate.plan_milp import Programs
 
         assert self.bound is not None
@@ -245,22 +238,22 @@ class _Proofs:
         programs = Programs(self.question, self.bound, self.known, self.gap, self.found, until, PROGRAMS)
         lower, done = programs.run(work.jobs.pick(rows), work.low[rows], work.high[rows])
         self.boxes += programs.solved
-        better = who[(lower > self.lower)[who] | done[who]] if self.engine == "auto" else who
+        better = who[(lower > self.lower)[who] | done[who]] if only_better else who
         self._write(better, lower, done, "integer programs", work)
 
     @property
     def _target(self) -> Tensor:
         return self.known * (1 - self.gap)
 
-    def _prepare(self, who: Tensor, words: Tensor, reduction: Reduction) -> Work:
+    def _prepare(self, who: Tensor, sequences: Tensor, reduction: Reduction) -> Work:
         """The jobs of these people that must be proved, in boxes that hold every plan cheaper than what is known."""
         question, known = self.question, self.known
-        pairs = torch.cartesian_prod(who, torch.arange(len(words), device=who.device)).reshape(-1, 2)
+        pairs = torch.cartesian_prod(who, torch.arange(len(sequences), device=who.device)).reshape(-1, 2)
         jobs, possible = make_jobs(
             question.tables,
             question.kinds,
             question.start,
-            words[pairs[:, 1]],
+            sequences[pairs[:, 1]],
             pairs[:, 0],
             question.lo,
             question.hi,

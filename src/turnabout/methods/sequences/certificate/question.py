@@ -22,10 +22,10 @@ IDLE = 1e-6  # a parameter smaller than this share of its natural size moves not
 
 @dataclass
 class CheapestPlans:
-    """The cheapest plans met so far: cost (n,), inf where none was; words (n, T); r (n, T, P)."""
+    """The cheapest plans met so far: cost (n,), inf where none was; sequences (n, T); r (n, T, P)."""
 
     cost: Tensor
-    words: Tensor
+    sequences: Tensor
     r: Tensor
 
     @classmethod
@@ -41,21 +41,21 @@ class CheapestPlans:
     def take(self, other: CheapestPlans) -> None:
         """Keep what is cheaper of another."""
         everybody = torch.arange(len(self.cost), device=self.cost.device)
-        self.update(everybody, other.cost, other.words, other.r)
+        self.update(everybody, other.cost, other.sequences, other.r)
 
-    def update(self, person: Tensor, cost: Tensor, words: Tensor, r: Tensor) -> None:
+    def update(self, person: Tensor, cost: Tensor, sequences: Tensor, r: Tensor) -> None:
         """Keep what is cheaper, (B,), (B,), (B, T), (B, T, P)."""
         order = cost.argsort(descending=True)
         order = order[cost[order] < self.cost[person[order]]]
         best = {int(p): int(b) for p, b in zip(person[order].tolist(), order.tolist())}  # the last one is the cheapest
         if best:
             at, rows = (torch.tensor(list(part), device=cost.device) for part in (best.keys(), best.values()))
-            self.cost[at], self.words[at], self.r[at] = cost[rows], words[rows], r[rows]
+            self.cost[at], self.sequences[at], self.r[at] = cost[rows], sequences[rows], r[rows]
 
 
 @dataclass(frozen=True)
 class CertificateTask:
-    """The model, the actions, people's rows (n, d), the reach of their states (n, e), and the length of words.
+    """The model, the actions, people's rows (n, d), the reach of their states (n, e), and the length of sequences.
 
     grid : (e,) or None: the distance between values that a step may lead to.
     keeps : whether people may be at states, by rules that no step knows of; None for everywhere.
@@ -82,15 +82,15 @@ class CertificateTask:
 
     def tidy(self, found: CheapestPlans) -> None:
         """Leave out the steps of plans that move next to nothing, where the plan is none the worse for it."""
-        line = torch.where(found.words >= 0, found.words, self.tables.actions)
+        line = torch.where(found.sequences >= 0, found.sequences, self.tables.actions)
         idle = (found.r.abs() <= IDLE * self.tables.unit[line]).all(-1) & self.tables.used[line].any(-1)
-        first = (idle | (found.words < 0)).to(torch.int8).argsort(dim=1, stable=True)
-        words = torch.where(idle, -1, found.words).gather(1, first)
-        r = torch.where((words < 0).unsqueeze(-1), 0.0, found.r.gather(1, first.unsqueeze(-1).expand_as(found.r)))
-        everybody = torch.arange(len(words), device=words.device)
-        cost, taken = self._walk(everybody, words, lambda t, state: r[:, t])
+        first = (idle | (found.sequences < 0)).to(torch.int8).argsort(dim=1, stable=True)
+        sequences = torch.where(idle, -1, found.sequences).gather(1, first)
+        r = torch.where((sequences < 0).unsqueeze(-1), 0.0, found.r.gather(1, first.unsqueeze(-1).expand_as(found.r)))
+        everybody = torch.arange(len(sequences), device=sequences.device)
+        cost, taken = self._walk(everybody, sequences, lambda t, state: r[:, t])
         better = (cost <= found.cost) & idle.any(1)
-        found.cost[better], found.words[better], found.r[better] = cost[better], words[better], taken[better]
+        found.cost[better], found.sequences[better], found.r[better] = cost[better], sequences[better], taken[better]
 
     def try_out(self, jobs: Jobs, theta: Tensor, found: CheapestPlans | None = None) -> tuple[Tensor, Tensor]:
         """Plans at theta (B, K): their cost (B,), inf where not allowed or not accepted, and their r (B, T, P).
@@ -107,21 +107,21 @@ class CertificateTask:
             turned = torch.zeros_like(theta[:, t]).scatter(1, dial, shift)
             return torch.where(jobs.scales[:, t, None], turned, theta[:, t])
 
-        cost, r = self._walk(jobs.person, jobs.words, choose)
+        cost, r = self._walk(jobs.person, jobs.sequences, choose)
         if found is not None:
-            found.update(jobs.person, cost, jobs.words, r)
+            found.update(jobs.person, cost, jobs.sequences, r)
         return cost, r
 
-    def _walk(self, person: Tensor, words: Tensor, choose: Choice) -> tuple[Tensor, Tensor]:
+    def _walk(self, person: Tensor, sequences: Tensor, choose: Choice) -> tuple[Tensor, Tensor]:
         """Cost (B,) and parameters (B, T, P) of the plans whose r (B, P) `choose` gives at each step and state."""
-        script = self.tables.script(words)
+        script = self.tables.script(sequences)
         x = self.x[person]
         state, lo, hi = self.tables.units(x), self.lo[person], self.hi[person]
         loose = CLOSED * (1 + torch.maximum(lo.abs(), hi.abs()).nan_to_num(posinf=0.0))
         least = torch.where(loosening(self.tables) < 0, 0.5 * STRICT, -CLOSED)[script.line]
         cost, taken = torch.zeros_like(x[:, 0]), []
         allowed = torch.ones_like(cost, dtype=torch.bool)
-        for t in range(words.shape[1]):
+        for t in range(sequences.shape[1]):
             step, r = script.affine(t, state), choose(t, state)
             new = step.at(r)
             if self.grid is not None:
@@ -138,7 +138,7 @@ class CertificateTask:
 
     def may_end(self, jobs: Jobs, low: Tensor, high: Tensor) -> Tensor:
         """(B,) False where the moving columns can end at one state only, between low and high (B, m), and rules forbid
-        it. Only ends are looked at: the words that stand for a job may have come there another way.
+        it. Only ends are looked at: the sequences that stand for a job may have come there another way.
         """
         out = torch.ones_like(jobs.person, dtype=torch.bool)
         if self.keeps is None or self.grid is None:

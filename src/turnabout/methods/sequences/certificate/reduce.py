@@ -1,4 +1,4 @@
-"""Fewer jobs: words that another word of the same person covers need no proof of their own."""
+"""Fewer jobs: sequences that another sequence of the same person covers need no proof of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnabout.methods.sequences.certificate.parameter_boxes import roll
 from turnabout.solvers.bounds import Hull
 from turnabout.typing import Tensor
 
-Word = tuple[int, ...]
+ActionSequence = tuple[int, ...]
 Edge = tuple[int, int]
 
 
@@ -74,9 +74,9 @@ class Traits:
 
 
 class Reduction:
-    r"""Which words cover which, given what each person's parameters can do.
+    r"""Which sequences cover which, given what each person's parameters can do.
 
-    Word w' covers w for a person if every allowed plan of w within its first box is one of w' at the same cost:
+    A sequence w' covers w for a person if every allowed plan of w in its first box is one of w' at the same cost:
 
         insertion : w' is w with actions put in that can stand idle: parameters that allow zero, no constant cost, no
                     effect at zero, and conditions that hold for every state w can be in at that point;          (1)
@@ -89,7 +89,7 @@ class Reduction:
     Parameters
     ----------
     tables, kinds : the actions.
-    words : (W, T) all words asked about.
+    sequences : (W, T) all sequences asked about.
     start, lo, hi : (n, e) people's states and their reach, in units.
     rounded : (e,) or None: columns that are rounded on the way, so that their order matters.
     """
@@ -98,7 +98,7 @@ class Reduction:
         self,
         tables: StepTables,
         kinds: Kinds,
-        words: Tensor,
+        sequences: Tensor,
         start: Tensor,
         lo: Tensor,
         hi: Tensor,
@@ -110,16 +110,16 @@ class Reduction:
         self.traits = Traits.of(tables, kinds)
         count = tables.actions
         self.apart = [[self.traits.apart(a, b) for b in range(count)] for a in range(count)]
-        self.words: list[Word] = [tuple(a for a in word if a >= 0) for word in words.tolist()]
-        self.place = {word: i for i, word in enumerate(self.words)}
-        self.alike: dict[Word, int] = {}  # one word for each normal form
-        for i, word in enumerate(self.words):
-            self.alike.setdefault(self.normal(word), i)
+        self.sequences: list[ActionSequence] = [tuple(a for a in sequence if a >= 0) for sequence in sequences.tolist()]
+        self.place = {sequence: i for i, sequence in enumerate(self.sequences)}
+        self.alike: dict[ActionSequence, int] = {}  # one sequence for each normal form
+        for i, sequence in enumerate(self.sequences):
+            self.alike.setdefault(self.normal(sequence), i)
         self.longer = self._longer()
 
-    def normal(self, word: Word) -> Word:
-        """The first of the words that differ from this one only by the order of actions that never interfere."""
-        left, out = list(word), []
+    def normal(self, sequence: ActionSequence) -> ActionSequence:
+        """The first of the sequences that differ from this one only by the order of actions that never interfere."""
+        left, out = list(sequence), []
         while left:
             free = [i for i, a in enumerate(left) if all(self.apart[a][b] for b in left[:i])]
             out.append(left.pop(min(free, key=lambda i: left[i])))
@@ -127,11 +127,11 @@ class Reduction:
 
     def needed(self, jobs: Jobs, low: Tensor, high: Tensor) -> Tensor:
         """(J,) True for the jobs that must be proved; boxes (J, K) are finite and hold every plan that matters."""
-        word = [self.place[tuple(a for a in letters if a >= 0)] for letters in jobs.words.tolist()]
-        place = {key: j for j, key in enumerate(zip(jobs.person.tolist(), word))}
+        sequence = [self.place[tuple(a for a in line if a >= 0)] for line in jobs.sequences.tolist()]
+        place = {key: j for j, key in enumerate(zip(jobs.person.tolist(), sequence))}
         edges = self._insertions(jobs, low, high, place) + self._exchanges(jobs, low, high, place)
         for (person, w), j in place.items():
-            same = place.get((person, self.alike[self.normal(self.words[w])]))
+            same = place.get((person, self.alike[self.normal(self.sequences[w])]))
             if same is not None and same != j:
                 edges.append((j, same))
         return _uncovered(len(jobs), edges).to(low.device)
@@ -150,10 +150,10 @@ class Reduction:
         return edges
 
     def _longer(self) -> dict[int, list[tuple[int, list[tuple[int, int]]]]]:
-        """For each word, those that hold it and otherwise only actions that can be idle, as (after step, action)."""
+        """For each sequence, those with it and otherwise only actions that can be idle, as (after step, action)."""
         out: dict[int, list[tuple[int, list[tuple[int, int]]]]] = {}
         idle = self.traits.idle.tolist()
-        for i, whole in enumerate(self.words):
+        for i, whole in enumerate(self.sequences):
             for size in range(1, len(whole)):
                 for kept in combinations(range(len(whole)), size):
                     part = self.place.get(tuple(whole[k] for k in kept))
@@ -170,7 +170,7 @@ class Reduction:
         state, out = self.start[jobs.person], []
         for t, hull in enumerate(states):
             if t > 0:
-                line = torch.where(jobs.words[:, t - 1] >= 0, jobs.words[:, t - 1], tables.actions)
+                line = torch.where(jobs.sequences[:, t - 1] >= 0, jobs.sequences[:, t - 1], tables.actions)
                 state = tables.keep[line] * state + tables.add[line]
             state = state.index_fill(1, moving, 0.0)  # what is left does not depend on parameters
             known = (both * state[:, None, None]).sum(-1) + (tables.offset + loosening(tables))[:-1]
@@ -186,14 +186,14 @@ class Reduction:
         edges, spots = [], []
         turns = jobs.scales.tolist()
         for (person, w), j in place.items():
-            letters = self.words[w]
-            for t in range(len(letters) - 1):
-                a, b = letters[t], letters[t + 1]
+            whole = self.sequences[w]
+            for t in range(len(whole) - 1):
+                a, b = whole[t], whole[t + 1]
                 if self.apart[a][b] or not self.traits.alike(a, b, turns[j][t], turns[j][t + 1]):
                     continue
                 if bool((self.traits.writes[a] & self.traits.writes[b] & self.rounded).any()):
                     continue
-                i = self.alike.get(self.normal((*letters[:t], b, a, *letters[t + 2 :])))
+                i = self.alike.get(self.normal((*whole[:t], b, a, *whole[t + 2 :])))
                 other = None if i is None else place.get((person, i))
                 if other is not None and i != w:
                     edges.append((j, other))
@@ -211,8 +211,10 @@ class Reduction:
         order[each, t], order[each, t + 1] = t + 1, t
         p = jobs.parameters
         dims = (order.unsqueeze(-1) * p + torch.arange(p, device=low.device)).flatten(1)
-        words = jobs.words[rows].gather(1, order)
-        swapped, possible = make_jobs(self.tables, self.kinds, self.start, words, jobs.person[rows], self.lo, self.hi)
+        sequences = jobs.sequences[rows].gather(1, order)
+        swapped, possible = make_jobs(
+            self.tables, self.kinds, self.start, sequences, jobs.person[rows], self.lo, self.hi
+        )
         places = order.unsqueeze(-1).expand(-1, -1, jobs.rounding.shape[-1])
         swapped = replace(
             swapped, scales=jobs.scales[rows].gather(1, order), rounding=jobs.rounding[rows].gather(1, places)

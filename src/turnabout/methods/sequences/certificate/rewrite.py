@@ -47,12 +47,12 @@ class Rewritten:
         low = torch.where(target >= 0, -torch.inf, declared.low)
         return cls(replace(tables, low=low, high=torch.where(target >= 0, torch.inf, declared.high)), declared, target)
 
-    def as_declared(self, start: Tensor, words: Tensor, r: Tensor) -> Tensor:
+    def as_declared(self, start: Tensor, sequences: Tensor, r: Tensor) -> Tensor:
         """Parameters (n, T, P) of plans from states (n, e), as the declared tables have them; (1)."""
-        script, out = self.tables.script(words), []
-        line = torch.where(words >= 0, words, self.tables.actions)
+        script, out = self.tables.script(sequences), []
+        line = torch.where(sequences >= 0, sequences, self.tables.actions)
         state = start
-        for t in range(words.shape[1]):
+        for t in range(sequences.shape[1]):
             a = line[:, t]
             j = self.target[a]
             at = j.clamp(min=0)

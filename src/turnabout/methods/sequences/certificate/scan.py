@@ -1,4 +1,4 @@
-"""The cheapest plan of words with one or two parameters, by looking everywhere."""
+"""The cheapest plan of sequences with one or two parameters, by looking everywhere."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def cheapest_by_scan(
     model: Model,
     tables: StepTables,
     x: Tensor,
-    words: Tensor,
+    sequences: Tensor,
     lo: Tensor,
     hi: Tensor,
     upper: Tensor | None = None,
     points: int = 200_000,
 ) -> CheapestPlans:
-    """The cheapest accepted plans of people x (n, d) over the words (W, T) with at most two parameters that count.
+    """The cheapest accepted plans of people x (n, d) over the sequences (W, T) with at most two parameters that count.
 
     One parameter: a grid of `points`, and halving between every two neighbors of which one is accepted. Two: a grid of
     about as many points, then finer ones about the best few. Plans are continuous, with conditions closed; a cost is
-    exact up to the grid. It bounds the optimum from above; together with `certify`, from both sides. Words with more
-    parameters are left out, and so are plans that cost more than upper (n,).
+    exact up to the grid. It bounds the optimum from above; together with `certify`, from both sides. Sequences with
+    more parameters are left out, and so are plans that cost more than upper (n,).
     """
     with torch.no_grad():
         x = x.to(torch.float64)
@@ -40,10 +40,10 @@ def cheapest_by_scan(
         tables = rewritten.tables
         kinds, start = Kinds.of(tables), tables.units(x)
         lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
-        question = CertificateTask(model, tables, kinds, x, lo, hi, words.shape[1])
+        question = CertificateTask(model, tables, kinds, x, lo, hi, sequences.shape[1])
         known = torch.full_like(x[:, 0], torch.inf) if upper is None else upper.to(x)
-        person = torch.arange(len(x), device=x.device).repeat_interleave(len(words))
-        jobs, possible = make_jobs(tables, kinds, start, words.repeat(len(x), 1), person, lo, hi)
+        person = torch.arange(len(x), device=x.device).repeat_interleave(len(sequences))
+        jobs, possible = make_jobs(tables, kinds, start, sequences.repeat(len(x), 1), person, lo, hi)
         jobs = jobs.pick(possible.nonzero().squeeze(1))
         jobs, low, high, alive, bounded = root_boxes(jobs, known[jobs.person])
         found = CheapestPlans.none(question, len(x))
@@ -55,7 +55,7 @@ def cheapest_by_scan(
                 _scan_two(question, job, low[j], high[j], axes, found, points)
             else:
                 _scan_one(question, job, low[j], high[j], axes, found, points)
-        found.r = rewritten.as_declared(start, found.words, found.r)
+        found.r = rewritten.as_declared(start, found.sequences, found.r)
     return found
 
 

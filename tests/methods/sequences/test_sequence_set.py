@@ -1,4 +1,4 @@
-"""Words: one normal form for each class of orders that say the same, grown a letter at a time."""
+"""Sequences: one normal form for each class of orders that say the same, grown an action at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.methods.sequences.toys import plain
 
 from published import load
 from turnabout.actions import Action, ActionSet, Set, Shift, new, old
-from turnabout.methods.sequences.words import SequenceSet, as_tensor
+from turnabout.methods.sequences.sequence_set import SequenceSet, as_tensor
 from turnabout.schema import Category, Number, Schema
 
 
 @dataclass
-class Letters:
-    """Stands for bound actions: so many letters, some pairs of which conflict, some of which may come twice."""
+class PlainActions:
+    """Stands for bound actions: so many actions, some pairs of which conflict, some of which may come twice."""
 
     count: int
     conflicts: frozenset
@@ -36,78 +36,78 @@ class Letters:
 
 
 @st.composite
-def alphabets(draw, most=4):
+def action_sets(draw, most=4):
     count = draw(st.integers(1, most))
     pairs = [frozenset(pair) for pair in itertools.combinations(range(count), 2)]
     some = draw(st.sets(st.sampled_from(pairs))) if pairs else set()
-    return Letters(count, frozenset(some), frozenset(draw(st.sets(st.integers(0, count - 1)))))
+    return PlainActions(count, frozenset(some), frozenset(draw(st.sets(st.integers(0, count - 1)))))
 
 
-def legal(letters, length):
-    """Every word, in every order."""
+def legal(actions, length):
+    """Every sequence, in every order."""
     for size in range(1, length + 1):
-        for word in itertools.product(range(letters.count), repeat=size):
-            if all(word.count(a) == 1 or a in letters.twice for a in word):
-                yield word
+        for sequence in itertools.product(range(actions.count), repeat=size):
+            if all(sequence.count(a) == 1 or a in actions.twice for a in sequence):
+                yield sequence
 
 
-def alike(letters, word):
-    """All words that swaps of commuting neighbours lead to."""
-    seen, left = {word}, [word]
+def alike(actions, sequence):
+    """All sequences that swaps of commuting neighbours lead to."""
+    seen, left = {sequence}, [sequence]
     while left:
         now = left.pop()
         for k in range(len(now) - 1):
             a, b = now[k], now[k + 1]
             swapped = (*now[:k], b, a, *now[k + 2 :])
-            if a != b and letters.commute(a, b) and swapped not in seen:
+            if a != b and actions.commute(a, b) and swapped not in seen:
                 seen.add(swapped)
                 left.append(swapped)
     return seen
 
 
-@given(alphabets())
-def test_every_class_of_words_has_exactly_one_normal_form(letters):
-    kept, words = SequenceSet(letters).up_to(4), SequenceSet(letters)
+@given(action_sets())
+def test_every_class_of_sequences_has_exactly_one_normal_form(actions):
+    kept, sequences = SequenceSet(actions).up_to(4), SequenceSet(actions)
     assert len(set(kept)) == len(kept)
-    everything = set(legal(letters, 4))
-    for word in everything:
-        same = alike(letters, word)
+    everything = set(legal(actions, 4))
+    for sequence in everything:
+        same = alike(actions, sequence)
         (normal,) = same & set(kept)
         assert normal == min(same)
-        assert words.normal(word)[0] == normal
+        assert sequences.normal(sequence)[0] == normal
     assert set(kept) <= everything
 
 
-@given(alphabets())
-def test_prefixes_of_normal_forms_are_normal(letters):
-    kept = set(SequenceSet(letters).up_to(4))
-    assert all(word[:-1] in kept for word in kept if len(word) > 1)
+@given(action_sets())
+def test_prefixes_of_normal_forms_are_normal(actions):
+    kept = set(SequenceSet(actions).up_to(4))
+    assert all(sequence[:-1] in kept for sequence in kept if len(sequence) > 1)
 
 
-@given(alphabets(), st.lists(st.integers(0, 3), max_size=5))
-def test_the_order_of_a_normal_form_says_where_its_letters_stood(letters, drawn):
-    word = tuple(a for a in drawn if a < letters.count)
-    normal, order = SequenceSet(letters).normal(word)
-    assert sorted(order) == list(range(len(word)))
-    assert tuple(word[k] for k in order) == normal
-    assert SequenceSet(letters).normal(normal) == (normal, list(range(len(word))))
-    same = [[k for k in order if word[k] == a] for a in set(word)]
-    assert all(places == sorted(places) for places in same)  # letters that are alike keep their order
+@given(action_sets(), st.lists(st.integers(0, 3), max_size=5))
+def test_the_order_of_a_normal_form_says_where_its_actions_stood(actions, drawn):
+    sequence = tuple(a for a in drawn if a < actions.count)
+    normal, order = SequenceSet(actions).normal(sequence)
+    assert sorted(order) == list(range(len(sequence)))
+    assert tuple(sequence[k] for k in order) == normal
+    assert SequenceSet(actions).normal(normal) == (normal, list(range(len(sequence))))
+    same = [[k for k in order if sequence[k] == a] for a in set(sequence)]
+    assert all(places == sorted(places) for places in same)  # actions that are alike keep their order
 
 
-@given(alphabets())
-def test_without_merging_every_order_is_a_word(letters):
-    assert set(SequenceSet(letters, merge=False).up_to(3)) == set(legal(letters, 3))
+@given(action_sets())
+def test_without_merging_every_order_is_a_sequence(actions):
+    assert set(SequenceSet(actions, merge=False).up_to(3)) == set(legal(actions, 3))
 
 
 def test_counts_by_hand():
-    free = Letters(5, frozenset())
+    free = PlainActions(5, frozenset())
     assert len(SequenceSet(free).up_to(4)) == 30  # 5 + 10 + 10 + 5 subsets
     assert len(SequenceSet(free).up_to(9)) == 31
     assert len(SequenceSet(free, merge=False).up_to(4)) == 5 + 20 + 60 + 120
-    clashing = Letters(3, frozenset(frozenset(pair) for pair in itertools.combinations(range(3), 2)))
+    clashing = PlainActions(3, frozenset(frozenset(pair) for pair in itertools.combinations(range(3), 2)))
     assert len(SequenceSet(clashing).up_to(3)) == 3 + 6 + 6  # nothing commutes
-    assert SequenceSet(Letters(2, frozenset(), frozenset({0}))).up_to(3) == [
+    assert SequenceSet(PlainActions(2, frozenset(), frozenset({0}))).up_to(3) == [
         *((0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 1))
     ]
     assert SequenceSet(free).up_to(0) == []
@@ -134,13 +134,13 @@ def test_what_commutes():
             Action("also_a", Shift("a"), 2),
         )
     )
-    words = SequenceSet(actions.bind(schema))
-    assert words._commute[0] == [False, True, False, True, False]
-    assert words._commute[3] == [True, True, True, False, True]
-    assert (2, 0) in words.up_to(2) and (0, 2) in words.up_to(2) and (1, 0) not in words.up_to(2)
+    sequences = SequenceSet(actions.bind(schema))
+    assert sequences._commute[0] == [False, True, False, True, False]
+    assert sequences._commute[3] == [True, True, True, False, True]
+    assert (2, 0) in sequences.up_to(2) and (0, 2) in sequences.up_to(2) and (1, 0) not in sequences.up_to(2)
 
 
-def test_words_as_tensors():
+def test_sequences_as_tensors():
     assert as_tensor([(1, 0), (2,)], 3).tolist() == [[1, 0, -1], [2, -1, -1]]
     assert as_tensor([], 3).shape == (0, 3) and as_tensor([], 3).dtype == torch.long
 
