@@ -153,3 +153,56 @@ def test_a_room_shows_its_public_names_and_leaks_no_import(room):
 
 def test_the_guard_is_a_matter_of_the_core():
     assert not hasattr(ta, "GUARD") and ta.core.GUARD == 1e-9
+
+
+RULE_BASES = {"Rule", "Region"}  # may be asked for where arguments and files are checked: is this a rule at all?
+
+
+def asked_for_rules(tree: ast.Module) -> list[str]:
+    """Kinds of rules that a module asks for by isinstance, issubclass or a class pattern."""
+    kinds = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[:2] == ["turnabout", "rules"]
+        for alias in node.names
+        if alias.name not in RULE_BASES
+    }
+    asked = [
+        node.args[1]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"isinstance", "issubclass"}
+    ]
+    asked += [node.cls for node in ast.walk(tree) if isinstance(node, ast.MatchClass)]
+    found = []
+    for part in (part for whole in asked for part in ast.walk(whole)):
+        if isinstance(part, ast.Name) and part.id in kinds:
+            found.append(part.id)
+        if isinstance(part, ast.Attribute) and ast.unparse(part.value).split(".")[-1] == "rules":
+            found += [part.attr] if part.attr not in RULE_BASES else []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("from turnabout.rules import BoundAtMost as Some\nisinstance(rule, (int, Some))", ["Some"]),
+        ("from turnabout.rules.regions import BoundBox\nisinstance(rule, int | BoundBox)", ["BoundBox"]),
+        ("from turnabout import rules\nisinstance(rule, rules.AtMost)", ["AtMost"]),
+        ("from turnabout.rules import Linear\nmatch rule:\n    case Linear():\n        pass", ["Linear"]),
+        ("from turnabout.rules import Rule\nisinstance(rule, Rule)", []),
+        ("from torch import nn\nisinstance(layer, nn.Linear)", []),
+        ("from turnabout.rules import Box\nBox()", []),
+    ],
+)
+def test_asking_for_a_kind_of_rule_is_seen(text, kinds):
+    assert asked_for_rules(ast.parse(text)) == kinds
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nobody_asks_which_kind_a_rule_is(path):
+    """A rule says for itself what others need to know of it, so that rules of anyone's own are rules too."""
+    if name_of(path).split("/")[0] in {"rules", "studies", "testing"}:
+        return
+    assert asked_for_rules(ast.parse(path.read_text(encoding="utf-8"))) == []

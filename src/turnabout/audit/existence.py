@@ -13,13 +13,14 @@ import torch
 
 from turnabout.audit.choices import Choices
 from turnabout.audit.rates import Rate
-from turnabout.audit.reach import limits, movable, regions
+from turnabout.audit.reach import limits, movable
 from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
 from turnabout.markup import report_html
 from turnabout.parameters import Maybe, Whole, checked
+from turnabout.rules import regions_of
 from turnabout.schema import as_frame
 from turnabout.solvers.boxes import never_accepted
 from turnabout.typing import Tensor
@@ -166,7 +167,7 @@ class Scan:
         self.rows = torch.zeros_like(self.margin, dtype=torch.long)
         self.done = torch.zeros_like(self.margin, dtype=torch.bool)  # nothing is left to try
         self.never = torch.zeros_like(self.done)  # a bound says that the model refuses wherever they go
-        box = [region for region in regions(problem) if region.separable]
+        box = [region for region in regions_of(problem.rules) if region.separable]
         self.rules = [rule for rule in problem.rules if rule not in box]  # choices keep to boxes
 
     def refute(self, who: Tensor) -> None:
@@ -189,7 +190,7 @@ class Scan:
         self._try_corners(who[~all_])
 
     def _try_corners(self, who: Tensor) -> None:
-        for region in regions(self.problem):
+        for region in regions_of(self.problem.rules):
             if region.separable:  # the ends of each feature are among the rows
                 continue
             for part in torch.split(who, 256):

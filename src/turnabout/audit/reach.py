@@ -10,21 +10,16 @@ import torch
 from turnabout.core import Problem
 from turnabout.errors import ProblemError
 from turnabout.parameters import Instance, Maybe, Positive, checked
-from turnabout.rules.regions import BoundRegion
+from turnabout.rules import regions_of
 from turnabout.schema import Binary, Scalar
 from turnabout.typing import Tensor, is_number
-
-
-def regions(problem: Problem) -> tuple[BoundRegion, ...]:
-    """The regions among the problem's rules."""
-    return tuple(rule for rule in problem.rules if isinstance(rule, BoundRegion))
 
 
 def movable(problem: Problem) -> tuple[int, ...]:
     """Features that the schema, and every region, let somebody move."""
     out = []
     for f, (feature, s) in enumerate(zip(problem.schema.features, problem.schema.slices, strict=True)):
-        if feature.moves != "fixed" and all(s.start in region.columns for region in regions(problem)):
+        if feature.moves != "fixed" and all(s.start in region.columns for region in regions_of(problem.rules)):
             out.append(f)
     return tuple(out)
 
@@ -32,7 +27,7 @@ def movable(problem: Problem) -> tuple[int, ...]:
 def limits(problem: Problem, x: Tensor) -> tuple[Tensor, Tensor]:
     """(n, d) -> lowest and highest values each person may reach by features and by the boxes around the regions."""
     lo, hi = problem.bounds(x)
-    for region in regions(problem):
+    for region in regions_of(problem.rules):
         around = region.around(x)
         lo, hi = torch.maximum(lo, x + around.lo), torch.minimum(hi, x + around.hi)
     return lo, hi

@@ -19,7 +19,7 @@ from turnabout.methods.sequences.carlini import RELAXATIONS, Descent, Relaxation
 from turnabout.methods.sequences.printable import Accept, printable, tightened
 from turnabout.methods.sequences.proof_engines import ENGINES, ProofEngine
 from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
-from turnabout.methods.sequences.rules import Rules, order_matters
+from turnabout.methods.sequences.rules import Rules
 from turnabout.methods.sequences.scores import SCORES, SequenceScore
 from turnabout.methods.sequences.sequence_search import SequenceSearch
 from turnabout.methods.sequences.sequence_set import ActionSequence, SequenceSet, as_tensor
@@ -153,7 +153,8 @@ class ActionSequences(Method):
         if self.certify:
             import turnabout.methods.sequences.certificate  # noqa: F401 - takes a while: not within a time limit
         self.actions_ = tightened(problem)
-        joined = tuple(set(rule.features) for rule in problem.rules if order_matters(rule))
+        # the order of changes matters to a rule that may be kept at both ends and broken between
+        joined = tuple(set(rule.features) for rule in problem.rules if not rule.undoing_keeps)
         self.sequences_ = SequenceSet(self.actions_, self.merge, joined)
 
     def _search(self, x: Tensor) -> Proposal:

@@ -17,7 +17,7 @@ from turnabout.errors import MethodError
 from turnabout.methods.causal_chance import Chance, Judged, success_probability
 from turnabout.methods.gradient import GradientMethod, Space
 from turnabout.parameters import Finite, Positive, Share, Whole, checked
-from turnabout.rules import StructuralEquations
+from turnabout.rules import StructuralEquations, equations_of
 from turnabout.rules.equations_bound import BoundEquations
 from turnabout.typing import Tensor
 
@@ -144,7 +144,7 @@ class CausalRecourse(GradientMethod[Acts]):
     # -- fit --------------------------------------------------------------------------------------------------
 
     def _fit(self, problem: Problem) -> None:
-        found = [rule for rule in problem.rules if isinstance(rule, BoundEquations)]
+        found = equations_of(problem.rules)
         if len(found) > 1:
             raise MethodError("the problem has two sets of structural equations.", hint="join them into one rule.")
         self.equations_ = found[0] if found else StructuralEquations(()).bind(problem.schema)

@@ -11,7 +11,7 @@ import torch
 from turnabout.core import Problem
 from turnabout.errors import MethodError
 from turnabout.parameters import Whole, checked
-from turnabout.rules import BoundRule, StructuralEquations
+from turnabout.rules import BoundRule, StructuralEquations, equations_of
 from turnabout.rules.equations_bound import BoundEquations
 from turnabout.typing import Tensor
 
@@ -89,7 +89,7 @@ def success_probability(
     people : as given to find.
     rows : `options` of an answer, or rows under the index of people.
     """
-    found = [rule for rule in problem.rules if isinstance(rule, BoundEquations)]
+    found = equations_of(problem.rules)
     if len(found) != 1:
         raise MethodError(
             f"the problem has {len(found)} sets of structural equations.", hint="pass rules=[StructuralEquations(...)]."

@@ -8,7 +8,7 @@ import torch
 
 from turnabout.core import Method, Problem, Proposal
 from turnabout.models import Additive, Differentiable, Model, ReluNet
-from turnabout.rules.regions import BoundRegion, Box
+from turnabout.rules.regions import BoundRegion, Box, regions_of
 from turnabout.typing import Tensor
 
 BLOCK = 2048  # people in one gradient: what a net holds for them stays in a processor's cache
@@ -69,7 +69,4 @@ def _slope(model: Model, x: Tensor) -> Tensor:
 
 def region_of(problem: Problem) -> BoundRegion:
     """Delta: the problem's first region, or else all that the schema lets people change."""
-    for rule in problem.rules:
-        if isinstance(rule, BoundRegion):
-            return rule
-    return Box().bind(problem.schema)
+    return next(iter(regions_of(problem.rules)), None) or Box().bind(problem.schema)

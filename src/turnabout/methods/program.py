@@ -27,7 +27,7 @@ from turnabout.core import Problem
 from turnabout.core.run import now
 from turnabout.methods.runs import Runs, Shape
 from turnabout.models import Terms
-from turnabout.rules import BoundAtMost, BoundCondition, BoundImplies, BoundKnownLevels, BoundRule
+from turnabout.rules import BoundRule, CountForm
 from turnabout.schema import Scalar
 from turnabout.schema.legal_values import value_at
 from turnabout.solvers.milp import LinearSum, MixedProgram
@@ -56,8 +56,7 @@ class Plan:
 
 def fits(rule: BoundRule, d: int) -> bool:
     """Whether a rule can be written as rows of the program."""
-    known = isinstance(rule, (BoundAtMost, BoundImplies, BoundKnownLevels))
-    return known or rule.linear_form(torch.zeros(1, d, dtype=torch.float64)) is not None
+    return rule.count_form is not None or rule.linear_form(torch.zeros(1, d, dtype=torch.float64)) is not None
 
 
 class PersonProgram:
@@ -85,6 +84,7 @@ class PersonProgram:
         self.effect = np.zeros((self.problem.schema.d, self.size))  # x_new - x = effect @ unknowns
         for r, run in enumerate(self.runs):
             self.effect[:, r] = run.start
+        self.starts = torch.from_numpy(self.effect[:, :p].T)  # (p, d)
         for i, r in enumerate(self.longer):
             self.effect[self.runs[r].column, p + i] = self.runs[r].step
         self.feature = np.array([run.feature for run in self.runs], dtype=int)
@@ -93,26 +93,21 @@ class PersonProgram:
 
     # -- rows -------------------------------------------------------------------------------------------------
 
-    def _changes(self, features: np.ndarray) -> np.ndarray:
-        """Coefficients of the number of these features (F,) that change."""
-        row = np.zeros(self.size)
-        row[: len(self.runs)] = features[self.feature]
-        return row
-
-    def _holds(self, condition: BoundCondition) -> tuple[np.ndarray, float]:
-        """Coefficients and constant of a sum that is 1 where the condition holds and 0 where it does not."""
-        here = float(condition.holds(self.x, self.x)[0])
-        row = np.zeros(self.size)
-        for r, run in enumerate(self.runs):
-            if run.feature == condition.feature:
-                there = float(condition.holds(self.x, self.x + torch.from_numpy(run.start))[0])
-                row[r] = there - here
-        return row, here
+    def _count(self, count: CountForm) -> tuple[np.ndarray, float]:
+        """Coefficients and limit of a row over what holds: each run holds or breaks a condition as a whole."""
+        row, most = np.zeros(self.size), count.most
+        for weight, condition in count.terms:
+            mine = np.flatnonzero(self.feature == condition.feature)
+            here = float(condition.holds(self.x, self.x)[0])
+            there = condition.holds(self.x, self.x + self.starts[mine]).to(torch.float64)
+            row[mine] += weight * (there.numpy() - here)
+            most -= weight * here
+        return row, most
 
     def _structure(self) -> Iterator[Row]:
         """What holds whatever the rules: one run per feature, steps only within a run."""
         for f in np.unique(self.feature):
-            yield self._changes(np.arange(len(self.problem.schema)) == f), 1.0
+            yield np.append(self.feature == f, np.zeros(self.size - len(self.runs))), 1.0
         for i, r in enumerate(self.longer):
             row = np.zeros(self.size)
             row[len(self.runs) + i], row[r] = 1.0, -float(self.runs[r].length)
@@ -127,15 +122,12 @@ class PersonProgram:
     def _rules(self, tighten: float) -> Iterator[Row]:
         """What the rules ask for, by so much more than they do."""
         for rule in self.problem.rules:
-            if bool(rule._silent(self.x)[0]):
+            if bool(rule.silent(self.x)[0]):
                 if not rule.waivable:
                     yield self._open(rule), 0.0
-            elif isinstance(rule, BoundAtMost):
-                yield self._changes(rule.mask.numpy()), float(rule.k)
-            elif isinstance(rule, BoundImplies):
-                (condition, a), (consequence, b) = self._holds(rule.condition), self._holds(rule.consequence)
-                yield condition - consequence, b - a
-            elif not isinstance(rule, BoundKnownLevels):  # its levels are in no run
+            elif rule.count_form is not None:  # levels that it avoids are in no run
+                yield from map(self._count, rule.count_form)
+            else:
                 form = rule.linear_form(self.x)
                 assert form is not None
                 for a_row, limit in zip(form.a.numpy(), form.b[0].numpy()):
@@ -146,8 +138,7 @@ class PersonProgram:
     def _open(self, rule: BoundRule) -> np.ndarray:
         """Coefficients of the number of runs that touch a rule which a missing cell leaves open."""
         row = np.zeros(self.size)
-        for r, run in enumerate(self.runs):
-            row[r] = float(rule.unknown(self.x, self.x + torch.from_numpy(run.start))[0])
+        row[: len(self.runs)] = rule.unknown(self.x, self.x + self.starts).numpy()
         return row
 
     def _share(self) -> np.ndarray:

@@ -17,7 +17,6 @@ import torch
 from turnabout.core import Problem
 from turnabout.methods.moves import bent_features
 from turnabout.models import Terms
-from turnabout.rules import BoundImplies, BoundKnownLevels
 from turnabout.rules.rule import TOLERANCE
 from turnabout.schema import Category, Scalar
 from turnabout.schema.features import GRID_NOISE
@@ -131,7 +130,7 @@ class Runs:
     def _known(self, runs: list[ValueRun]) -> list[ValueRun]:
         """The runs but those of a level that nobody is sent to, which are cut out."""
         for rule in self.problem.rules:
-            if isinstance(rule, BoundKnownLevels):
+            if rule.avoided:
                 runs = [r for r in runs if not bool(rule.violation(self.x, self.x + torch.from_numpy(r.start))[0] > 0)]
         return runs
 
@@ -216,10 +215,9 @@ class Runs:
         for q in first_beyond(feature, self.terms.cuts(self.problem.schema.slices[f].start)).tolist():
             places.add(int(q) - first if side > 0 else first - int(q) + 1)
         for rule in self.problem.rules:
-            if isinstance(rule, BoundKnownLevels):
-                for k in (side * (level - first) for level in rule.places.get(f, ())):
-                    places |= {k, k + 1}
-            for condition in (rule.condition, rule.consequence) if isinstance(rule, BoundImplies) else ():
+            for k in (side * (level - first) for level in rule.avoided.get(f, ())):
+                places |= {k, k + 1}
+            for condition in (part for row in rule.count_form or () for _, part in row.terms):
                 if condition.feature != f:
                     continue
                 if condition.target is not None:

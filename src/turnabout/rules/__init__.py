@@ -13,12 +13,12 @@ A rule over a missing cell cannot be checked: a plan may not touch it, unless th
 
 from turnabout.rules.at_most import AtMost, BoundAtMost
 from turnabout.rules.conditions import BoundCondition, ChangeCondition, Changes, Falls, Is, Rises
-from turnabout.rules.equations import Equation, StructuralEquations
+from turnabout.rules.equations import Equation, StructuralEquations, equations_of
 from turnabout.rules.implies import BoundImplies, Implies
 from turnabout.rules.known_levels import BoundKnownLevels, KnownLevels
 from turnabout.rules.linear import BoundLinear, Linear, Ordered
-from turnabout.rules.regions import Around, Ball, BoundRegion, Box, Budget, Polytope, Region
-from turnabout.rules.rule import BoundRule, LinearForm, Rule, Waivable, from_dict, to_dict
+from turnabout.rules.regions import Around, Ball, BoundRegion, Box, Budget, Polytope, Region, regions_of
+from turnabout.rules.rule import BoundRule, CountForm, LinearForm, Rule, Waivable, from_dict, to_dict
 
 __all__ = [
     "Around",
@@ -33,8 +33,9 @@ __all__ = [
     "BoundRule",
     "Box",
     "Budget",
-    "Changes",
     "ChangeCondition",
+    "Changes",
+    "CountForm",
     "Equation",
     "Falls",
     "Implies",
@@ -49,7 +50,9 @@ __all__ = [
     "Rule",
     "StructuralEquations",
     "Waivable",
+    "equations_of",
     "from_dict",
+    "regions_of",
     "to_dict",
 ]
 

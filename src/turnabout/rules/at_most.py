@@ -9,7 +9,8 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.rule import TOLERANCE, BoundRule, Rule, check_feature, find_feature
+from turnabout.rules.conditions import BoundCondition
+from turnabout.rules.rule import TOLERANCE, BoundRule, CountForm, Rule, check_feature, find_feature
 from turnabout.schema import Schema
 from turnabout.typing import Tensor, as_tuple, is_whole
 
@@ -54,12 +55,19 @@ class AtMost(Rule):
 class BoundAtMost(BoundRule):
     """`k` and `mask` (F,), the features counted. A violation is the sum of all changes but the k largest."""
 
+    undoing_keeps = True
+
     def __init__(self, schema: Schema, k: int, features: list[int], name: str):
         super().__init__(name, schema, sorted(features))
         self.indicators = []  # a missing cell does not change, so it is always judged
         self.k = k
         self.mask = torch.zeros(len(schema), dtype=torch.bool)
         self.mask[list(self.features)] = True
+        changes = tuple((1.0, BoundCondition(schema, f, "changes", None, None)) for f in self.features)
+        self.count_form = (CountForm(changes, float(k)),)
+
+    def turns_once(self, f: int) -> bool:
+        return True
 
     def _distance(self, x: Tensor, x_new: Tensor) -> Tensor:
         distance = self.schema.distance(x, x_new) * self.mask.to(device=x_new.device, dtype=x_new.dtype)

@@ -8,7 +8,7 @@ StructuralEquations.fit(people, schema, {"amount": ["status", "age"], "duration"
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -19,7 +19,7 @@ from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.rules.equations_bound import BoundEquations
 from turnabout.rules.equations_fit import estimate
-from turnabout.rules.rule import Rule
+from turnabout.rules.rule import BoundRule, Rule
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor, as_float, as_tuple
 
@@ -264,6 +264,11 @@ class StructuralEquations(Rule):
         if unknown := sorted(set(spec) - {"equations", "acts"}):
             raise TypeError(f"unknown {unknown}")
         return cls(tuple(Equation(**entry) for entry in spec["equations"]), _names(spec.get("acts", ())))
+
+
+def equations_of(rules: Iterable[BoundRule]) -> tuple[BoundEquations, ...]:
+    """Those of some rules that are structural equations."""
+    return tuple(rule for rule in rules if isinstance(rule, BoundEquations))
 
 
 def _names(names: object) -> tuple[str, ...]:

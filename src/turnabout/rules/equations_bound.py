@@ -188,7 +188,7 @@ class BoundEquations(BoundRule):
         change = self._change(x, x_new).clamp(min=2 * TOLERANCE)
         return torch.where(self.unknown(x, x_new), torch.maximum(change, kept), kept)
 
-    def _silent(self, x: Tensor) -> Tensor:
+    def silent(self, x: Tensor) -> Tensor:
         return torch.zeros_like(x[..., 0], dtype=torch.bool)  # each equation sees to its missing cells
 
     def _open(self, x: Tensor, x_new: Tensor, silent: Tensor) -> Tensor:

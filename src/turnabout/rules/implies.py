@@ -9,7 +9,7 @@ import torch
 
 from turnabout.errors import RuleError
 from turnabout.rules.conditions import BoundCondition, ChangeCondition, Changes, read_condition
-from turnabout.rules.rule import TOLERANCE, BoundRule, Rule
+from turnabout.rules.rule import TOLERANCE, BoundRule, CountForm, Rule
 from turnabout.schema import Schema
 from turnabout.typing import Json, Tensor
 
@@ -62,11 +62,16 @@ class Implies(Rule):
 
 
 class BoundImplies(BoundRule):
-    """`condition` and `consequence` in encoded units, for solvers that add a binary variable for each."""
+    """`condition` and `consequence` in encoded units: where the first holds, so does the second."""
 
     def __init__(self, schema: Schema, condition: BoundCondition, consequence: BoundCondition, name: str):
         super().__init__(name, schema, sorted({condition.feature, consequence.feature}))
         self.condition, self.consequence = condition, consequence
+        self.count_form = (CountForm(((1.0, condition), (-1.0, consequence)), 0.0),)
+
+    def turns_once(self, f: int) -> bool:
+        about = [part for part in (self.condition, self.consequence) if part.feature == f]
+        return len(about) <= 1 and all(part.kind != "is" for part in about)
 
     def _open(self, x: Tensor, x_new: Tensor, silent: Tensor) -> Tensor:
         """A consequence that cannot be seen is open where its condition holds; a condition that cannot be seen, where

@@ -65,23 +65,25 @@ class KnownLevels(Rule):
 
 
 class BoundKnownLevels(BoundRule):
-    """`places`: by feature, the positions of the levels that are not moved to.
+    """`avoided` is all that there is to it.
 
     One-hot columns of such levels may not rise. A scalar breaks the rule at such a level, and not beside it.
     """
 
+    count_form = ()
+
     def __init__(self, schema: Schema, places: Mapping[int, tuple[int, ...]], name: str):
         super().__init__(name, schema, sorted(places))
         self.indicators = []  # a missing cell does not change, so it is always judged
-        self.places = dict(places)
+        self.avoided = dict(places)
         self.hot = [
             schema.slices[f].start + k
-            for f, barred in self.places.items()
+            for f, barred in self.avoided.items()
             if isinstance(schema.features[f], Category)
             for k in barred
         ]
         self.scalars: dict[int, tuple[Tensor, Tensor]] = {}  # by column: levels that are avoided, and the others
-        for f, barred in self.places.items():
+        for f, barred in self.avoided.items():
             if not isinstance(schema.features[f], (Category, Number)):
                 count = len(schema.features[f].levels)  # type: ignore[attr-defined]
                 levels = torch.arange(count, dtype=torch.float64) / (count - 1)

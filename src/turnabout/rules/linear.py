@@ -139,8 +139,11 @@ class BoundLinear(BoundRule):
 
     def linear_form(self, x: Tensor) -> LinearForm:
         b = torch.full((x.shape[0], 1), self.b, dtype=x.dtype, device=x.device)
-        b[self._silent(x)] = torch.inf
+        b[self.silent(x)] = torch.inf
         return LinearForm(self.a.to(device=x.device, dtype=x.dtype).unsqueeze(0), b)
+
+    def turns_once(self, f: int) -> bool:
+        return True
 
     def _gap(self, x: Tensor, x_new: Tensor) -> Tensor:
         gap = x_new @ self.a.to(device=x_new.device, dtype=x_new.dtype) - self.b

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -13,6 +14,9 @@ from turnabout.documents import reads, shown, write
 from turnabout.errors import RuleError
 from turnabout.schema import Feature, Schema
 from turnabout.typing import Json, Tensor
+
+if TYPE_CHECKING:
+    from turnabout.rules.conditions import BoundCondition
 
 TOLERANCE = 1e-12  # encoded units; violations below it are floating-point noise, all legal steps are above it
 
@@ -23,6 +27,14 @@ class LinearForm:
 
     a: Tensor
     b: Tensor
+
+
+@dataclass(frozen=True)
+class CountForm:
+    """One row of a rule over what holds of a change:  sum of weight * [condition holds]  <=  most."""
+
+    terms: tuple[tuple[float, BoundCondition], ...]
+    most: float
 
 
 class Rule(ABC):
@@ -131,7 +143,13 @@ def from_dict(spec: Json) -> Rule:
 class BoundRule(ABC):
     """A rule over encoded people. x and x_new are (n, d), or broadcast over further leading dimensions.
 
+    A rule of your own says how it is violated and repaired. What else it can say of itself has defaults under which
+    nothing is assumed: searches then try rows and ask `violation`, and methods that need the rule as rows refuse it.
+
     waivable : whether a plan may be made although the rule cannot be checked for this person.
+    undoing_keeps : whether taking a change back never breaks it, so that the order of changes makes no difference.
+    avoided : by feature, the positions of levels that nobody is sent to; a search may leave them out beforehand.
+    count_form : all else that the rule says, as rows over what holds of a change; None where it has no such form.
     violation : 0 where the rule is kept, else how far from kept, in encoded units.
     relax : a continuous projection, for use inside a search. Rows that keep the rule come back as they were.
     snap : an exact repair onto legal values. Keeps the rule where the person can by moving the rule's own features.
@@ -147,6 +165,9 @@ class BoundRule(ABC):
         return self.name
 
     waivable: bool = False
+    undoing_keeps: ClassVar[bool] = False
+    avoided: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+    count_form: tuple[CountForm, ...] | None = None
 
     def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., d), (..., d) -> (...), at least 0; 0 means kept.
@@ -155,7 +176,7 @@ class BoundRule(ABC):
         change, unless it is waivable.
         """
         gap = self._gap(x, x_new)
-        silent = self._silent(x)
+        silent = self.silent(x)
         kept = torch.where(silent | (gap <= TOLERANCE), torch.zeros_like(gap), gap)
         if self.waivable or not bool(silent.any()):
             return kept
@@ -164,7 +185,7 @@ class BoundRule(ABC):
 
     def unknown(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(...) True where the change touches the rule, and a missing cell leaves open whether it is kept."""
-        return self._open(x, x_new, self._silent(x))
+        return self._open(x, x_new, self.silent(x))
 
     def waived(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(...) True where the rule could not be checked and was waived."""
@@ -187,6 +208,14 @@ class BoundRule(ABC):
         """The rule as inequalities over x_new for people x (n, d), or None where it has no such form."""
         return None
 
+    def turns_once(self, f: int) -> bool:
+        """Whether the rule goes from kept to broken or back at most once as feature f alone moves away on one side."""
+        return False
+
+    def silent(self, x: Tensor) -> Tensor:
+        """(...) True where a cell the rule speaks of is missing."""
+        return (x[..., self.indicators] > 0.5).any(-1)
+
     def _repair(self, how: Callable[[Tensor, Tensor], Tensor], x: Tensor, x_new: Tensor, start: Tensor) -> Tensor:
         """Rows of start that break the rule, repaired; the others as they are."""
         broken = self.violation(x, start) > 0  # (...)
@@ -194,16 +223,12 @@ class BoundRule(ABC):
             return start
         x = x.expand_as(start)
         out = start.clone()
-        silent = self._silent(x)
+        silent = self.silent(x)
         judged = broken & ~silent
         out[judged] = how(x[judged], start[judged])
         if bool((broken & silent).any()):
             out[broken & silent] = self._take_back(x[broken & silent], start[broken & silent])
         return out
-
-    def _silent(self, x: Tensor) -> Tensor:
-        """(...) True where a cell the rule speaks of is missing."""
-        return (x[..., self.indicators] > 0.5).any(-1)
 
     def _open(self, x: Tensor, x_new: Tensor, silent: Tensor) -> Tensor:
         """(...) `unknown`, given where a cell is missing: by default where any feature of the rule changes."""

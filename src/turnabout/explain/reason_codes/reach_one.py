@@ -12,10 +12,7 @@ from turnabout.core import Problem, verify
 from turnabout.core.verify import clearance
 from turnabout.methods.moves import only_jumps
 from turnabout.models import Additive, Model, Trees
-from turnabout.rules import BoundRegion, BoundRule
-from turnabout.rules.at_most import BoundAtMost
-from turnabout.rules.implies import BoundImplies
-from turnabout.rules.linear import BoundLinear
+from turnabout.rules import BoundRule
 from turnabout.schema import Feature, Scalar
 from turnabout.schema.legal_values import OtherLevels, Others, OtherValues, first_beyond, grid_ends
 from turnabout.typing import Tensor
@@ -130,18 +127,6 @@ def _starts(feature: Scalar, cuts: Tensor) -> Tensor:
     start = first_beyond(feature, cuts)
     start = start[(start > least) & (start <= most)]
     return torch.unique(torch.cat([start.new_tensor([float(least)]), start]))
-
-
-def counts_by_structure(rules: tuple[BoundRule, ...], f: int) -> bool:
-    """Whether along feature f each rule turns at most once on either side of the person's own value."""
-    for rule in rules:
-        if isinstance(rule, BoundImplies):
-            about = [part for part in (rule.condition, rule.consequence) if part.feature == f]
-            if len(about) > 1 or any(part.kind == "is" for part in about):
-                return False
-        elif not isinstance(rule, (BoundLinear, BoundAtMost, BoundRegion)):  # half-spaces, counts, convex sets
-            return False
-    return True
 
 
 def count_steps(problem: Problem, steps: OtherValues, x: Tensor, starts: Tensor, flat: bool) -> Count:

@@ -16,7 +16,6 @@ from turnabout.explain.reason_codes.reach_one import (
     Count,
     breaks,
     count_steps,
-    counts_by_structure,
     try_values,
 )
 from turnabout.markup import report_html
@@ -170,7 +169,7 @@ def _denied(problem: Problem, own: pd.DataFrame, x: Tensor, counts: list[Count])
 def _count(problem: Problem, f: int, choices: Others, x: Tensor, values: int) -> Count:
     """By structure where that asks for fewer rows, or where there are too many values to try."""
     most = float(choices.others.max()) if len(x) else 0.0
-    if isinstance(choices, OtherValues) and counts_by_structure(problem.rules, f):
+    if isinstance(choices, OtherValues) and all(rule.turns_once(f) for rule in problem.rules):
         known = breaks(problem.model, choices.feature, choices.columns.start)
         if known is not None and most > min(values, 2 * len(known[0])):
             return count_steps(problem, choices, x, *known)

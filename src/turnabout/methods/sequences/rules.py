@@ -8,9 +8,7 @@ import torch
 
 from turnabout.actions.steps import TINY, StepTables
 from turnabout.core.problem import Problem
-from turnabout.rules import BoundRegion, BoundRule
-from turnabout.rules.at_most import BoundAtMost
-from turnabout.rules.regions.polytope import BoundPolytope
+from turnabout.rules import BoundRule
 from turnabout.typing import Tensor
 
 NOISE = 1e-11  # encoded units by which a state may break a rule; the hard check comes on printed states
@@ -69,13 +67,3 @@ class Rules:
                 worst = torch.maximum(worst, rule.violation(x, x_new))
             out.append((worst <= give).reshape(-1, steps).all(1))
         return torch.cat(out) if out else torch.ones_like(owner, dtype=torch.bool)
-
-
-def order_matters(rule: BoundRule) -> bool:
-    """Whether a rule may be kept at both ends and broken between, by which of two changes comes first.
-
-    Not where taking a change back never breaks it: numbers of changes, budgets, balls and boxes about a person.
-    """
-    if isinstance(rule, BoundRegion):
-        return isinstance(rule, BoundPolytope)
-    return not isinstance(rule, BoundAtMost)

@@ -15,7 +15,7 @@ from turnabout.rules.regions.ball import AroundBall, Ball, BoundBall
 from turnabout.rules.regions.box import BoundBox, Box
 from turnabout.rules.regions.budget import AroundBudget, BoundBudget, Budget
 from turnabout.rules.regions.polytope import AroundPolytope, BoundPolytope, Polytope
-from turnabout.rules.regions.region import BoundRegion, Region
+from turnabout.rules.regions.region import BoundRegion, Region, regions_of
 
 __all__ = [
     "Around",
@@ -32,4 +32,5 @@ __all__ = [
     "Budget",
     "Polytope",
     "Region",
+    "regions_of",
 ]

@@ -75,6 +75,8 @@ class Polytope(Region):
 class BoundPolytope(BoundRegion):
     """A polytope over encoded people: a @ delta + b >= 0, the rows a (m, d) of length 1 over the columns that move."""
 
+    undoing_keeps = False  # "at least" may need two changes together
+
     def __init__(self, schema: Schema, name: str, reach: Tensor, a: Tensor, b: Tensor):
         super().__init__(schema, name, reach)
         length = a[:, self.grid.columns].norm(dim=1)

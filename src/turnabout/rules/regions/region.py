@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -46,6 +46,7 @@ class BoundRegion(BoundRule):
     columns : encoded columns that may move.
     """
 
+    undoing_keeps = True
     separable: ClassVar[bool] = False  # whether each feature keeps to the region on its own
 
     def __init__(self, schema: Schema, name: str, reach: Tensor):
@@ -88,6 +89,9 @@ class BoundRegion(BoundRule):
         reach = self.reach.to(device=x.device, dtype=x.dtype)
         lo, hi = torch.maximum(low - x, -reach) + 0.0, torch.minimum(high - x, reach)
         return x, lo, hi, self.grid.columns.to(x.device), self.group.to(x.device)
+
+    def turns_once(self, f: int) -> bool:
+        return True  # a region is convex
 
     # -- as a rule --------------------------------------------------------------------------------------------
 
@@ -169,6 +173,11 @@ class BoundRegion(BoundRule):
     def _rows(self) -> tuple[Tensor, Tensor] | None:
         """The shape beyond the box as inequalities a @ delta <= b, a (m, d) and b (m,); None where it has none."""
         return torch.zeros(0, self.schema.d), torch.zeros(0)
+
+
+def regions_of(rules: Iterable[BoundRule]) -> tuple[BoundRegion, ...]:
+    """Those of some rules that are regions."""
+    return tuple(rule for rule in rules if isinstance(rule, BoundRegion))
 
 
 def _inside(around: Around, rows: Tensor) -> Tensor:
