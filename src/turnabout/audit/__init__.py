@@ -33,7 +33,7 @@ from turnabout.audit.ordinary import TwoSample, classifier_two_sample
 from turnabout.audit.promises.lasting import Lasting, lasting
 from turnabout.audit.promises.retrain import Retrained, after_retraining
 from turnabout.audit.promises.training_sets import Bootstrap, DatasetShift, Dropped, Jittered, LeaveOut, Newer
-from turnabout.audit.rates import Rate, RecourseRates, recourse_rates
+from turnabout.audit.rates import RecourseRates, recourse_rates
 from turnabout.audit.risk.accepting import Decay, LogisticInCost, WithinCost
 from turnabout.audit.risk.compliance import Causes
 from turnabout.audit.risk.excess import break_even, excess_risk
@@ -43,6 +43,7 @@ from turnabout.audit.risk.risk_report import RiskReport, Verdict
 from turnabout.audit.rounds.rounds_of_recourse import rounds_of_recourse
 from turnabout.audit.rounds.rounds_report import Rounds
 from turnabout.audit.sense import overdone
+from turnabout.intervals import Rate
 
 __all__ = [
     "Bootstrap",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from turnabout.audit import Rate
+    from turnabout.intervals import Rate
     from turnabout.models import Model
     from turnabout.rules import Region
     from turnabout.schema import Schema
@@ -224,7 +224,7 @@ def judged(model: Any, parts: Parts, limits: dict[str, float | None]) -> list[Mo
     """A model at its thresholds of best F1 on the calibration people, up to each of some limits."""
     import numpy as np
 
-    from turnabout.audit import Rate
+    from turnabout.intervals import Rate
     from turnabout.train import best_threshold
     from turnabout.train.certificate import downward
 

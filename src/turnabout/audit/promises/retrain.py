@@ -15,10 +15,11 @@ from turnabout.audit.fairness.outcomes import check_answer, fingerprint, first_o
 from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.training_sets import Bootstrap, Retrain, read_training
 from turnabout.audit.promises.validity import check_prior, validity_of_counts
-from turnabout.audit.rates import Rate, members
+from turnabout.audit.rates import members
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.models import Model, wrap
 from turnabout.parameters import Instance, Share, Whole, checked
