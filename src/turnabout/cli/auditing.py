@@ -149,9 +149,9 @@ class _Audit:
     def run(self, chosen: Method | None, parts: pd.DataFrame, threshold: float | None, yes: str | None) -> Json:
         from turnabout.audit.fairness.subgroups import worst_subgroup
         from turnabout.audit.promises.lasting import lasting
+        from turnabout.audit.risk.landing_plane import landing_plane
         from turnabout.audit.risk.price import price_of_landing
         from turnabout.documents.frames import plain as as_json
-        from turnabout.render.plane import landing_plane
 
         problem, train = self._problem(yes)
         plain, landed = self._answers(problem, chosen)
