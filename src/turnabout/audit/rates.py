@@ -84,7 +84,7 @@ def members(groups: Any, index: pd.Index) -> dict[Hashable, np.ndarray]:
     """Label -> (n,) True for the people of that group; {} for None. Unused levels of a categorical are empty groups."""
     if groups is None:
         return {}
-    column = _aligned(groups, index)
+    column = one_label_each(groups, index)
     if column.isna().any():
         first = index[column.isna().to_numpy()].tolist()[0]
         raise TurnaboutError(
@@ -106,7 +106,7 @@ def members(groups: Any, index: pd.Index) -> dict[Hashable, np.ndarray]:
         return {label: inside[label] for label in sorted(inside, key=lambda label: (str(type(label)), str(label)))}
 
 
-def _aligned(groups: Any, index: pd.Index) -> pd.Series:
+def one_label_each(groups: Any, index: pd.Index) -> pd.Series:
     """One label per person in the people's order."""
     if isinstance(groups, pd.Series):
         if groups.index.has_duplicates:

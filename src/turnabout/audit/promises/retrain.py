@@ -103,6 +103,19 @@ class Retrained(Document):
         return self.options.reset_index()
 
 
+@dataclass(frozen=True, eq=False)
+@checked(AuditError, how=Instance(Retrain, "a way to train again", hint="use Bootstrap(models=30)."))
+class Retraining:
+    """How the model of a problem was made, so that a report can train it again; parameters as of `after_retraining`."""
+
+    estimator: Any
+    people: Any
+    labels: Any
+    how: Retrain = AGAIN
+    threshold: float | None = None
+    target: object = None
+
+
 @checked(
     AuditError,
     retrain=Instance(Retrain, "a way to train again", hint="use Bootstrap(models=30)."),
