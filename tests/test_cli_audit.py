@@ -175,10 +175,11 @@ def test_where_nobody_moves_the_report_says_so(desk, tmp_path, people, schema):
 
 
 def test_groups_may_be_numbers_flags_or_missing():
-    from turnabout.cli.audited import read_groups
+    from turnabout.audit.fairness import group_words
 
     table = pd.DataFrame({"age": range(40), "flag": [True, False] * 20, "town": ["a", None] * 20, "kind": [1, 2] * 20})
-    parts = read_groups(table, ["age", "flag", "town", "kind"])
+    parts, notes = group_words(table, table.index)
+    assert notes == ("'age' has 40 different numbers; its groups are quarters of the people.",)
     assert sorted(parts.age.unique()) == [" 0 to 9", "10 to 19", "20 to 29", "30 to 39"]
     assert (
         set(parts.flag) == {"True", "False"} and set(parts.town) == {"a", "missing"} and set(parts.kind) == {"1", "2"}

@@ -11,7 +11,8 @@ import torch
 
 import turnabout as ta
 from hand import SCHEMA, Raise, linear, table
-from turnabout.audit import Rate, deepfool, model_under_noise, natural, recourse_under_noise
+from turnabout.audit.robustness import deepfool, model_under_noise, natural, recourse_under_noise
+from turnabout.intervals import Rate
 from turnabout.rules import Box
 
 SD = {"income": 20.0, "debt": 10.0}

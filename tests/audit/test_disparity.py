@@ -10,7 +10,8 @@ import pytest
 
 import turnabout as ta
 from hand import SCHEMA, Raise, linear, table
-from turnabout.audit import Difference, Rate, disparity, threshold_at_precision
+from turnabout.audit.disparity import Difference, disparity, threshold_at_precision
+from turnabout.intervals import Rate
 from turnabout.rules import Box
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import turnabout as ta
-from turnabout.audit import classifier_two_sample
-from turnabout.audit.ordinary import _one_row_each
+from turnabout.audit.robustness import classifier_two_sample
+from turnabout.audit.robustness.ordinary import _one_row_each
 
 SCHEMA = ta.Schema((ta.Number("a", -9, 9), ta.Number("b", -9, 9), ta.Category("c", levels=("x", "y"))))
 

@@ -10,8 +10,8 @@ import pytest
 
 import turnabout as ta
 from hand import SCHEMA, Raise, linear, table
-from turnabout.audit import Rate, recourse_rates
-from turnabout.intervals import clopper_pearson
+from turnabout.audit import recourse_rates
+from turnabout.intervals import Rate, clopper_pearson
 from turnabout.rules import Box
 
 

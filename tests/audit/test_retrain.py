@@ -21,9 +21,8 @@ from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.retrain import _over_models, after_retraining
 from turnabout.audit.promises.training_sets import Bootstrap, DatasetShift, Dropped, Jittered, LeaveOut, Newer, Retrain
 from turnabout.audit.promises.validity import validity_of_counts
-from turnabout.audit.rates import Rate
 from turnabout.errors import AuditError
-from turnabout.intervals import lower_bound
+from turnabout.intervals import Rate, lower_bound
 from turnabout.rules import Box
 
 

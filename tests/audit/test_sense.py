@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import turnabout as ta
-from turnabout.audit.sense import overdone
+from turnabout.audit.robustness.sense import overdone
 from turnabout.errors import ProblemError
 
 SCHEMA = ta.Schema((ta.Number("hours", 0, 100, step=1),))

@@ -14,8 +14,8 @@ from hand import SCHEMA, Raise, linear, table
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroup_conditions import SubgroupCondition, conditions
 from turnabout.audit.fairness.subgroups import _measured, _search, worst_of, worst_subgroup
-from turnabout.audit.rates import Rate
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.rules import Box
 
 

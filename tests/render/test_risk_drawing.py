@@ -8,8 +8,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import turnabout as ta
+from turnabout.audit.risk.landing_plane import landing_plane
 from turnabout.errors import TurnaboutError
-from turnabout.render.plane import landing_plane
 from turnabout.render.risk import draw_groups, draw_landing_histogram, draw_landings, draw_risk_curve
 
 plt = pytest.importorskip("matplotlib.pyplot")

@@ -9,11 +9,11 @@ from ledger import Outcome
 from lecture.known import POINT, SIGMA, probit
 from turnabout.audit.disparity import Difference
 from turnabout.audit.fairness.contrasts import MeanDifference
-from turnabout.audit.rates import Rate
 from turnabout.explain.shapley.coalitions import ShapleySizes
 from turnabout.explain.shapley.games import coalition_sizes, shapley
 from turnabout.explain.shapley.kernel import Efficient, ShapleyKernel
 from turnabout.explain.slopes.smooth import CLime, SmoothGrad
+from turnabout.intervals import Rate
 from turnabout.studies.gaussian.coverage import risk_coverage
 from turnabout.studies.lime_limits import lime_exact, lime_limit
 from turnabout.typing import Tensor

@@ -12,17 +12,9 @@ from ledger import Outcome
 import turnabout as ta
 from pare.people import Study
 from pare.runs import ATTAIN, LAMS, Trained, Workshop, problem, quality
-from turnabout.audit import (
-    classifier_two_sample,
-    deepfool,
-    disparity,
-    existence,
-    model_under_noise,
-    natural,
-    recourse_rates,
-    recourse_under_noise,
-    threshold_at_precision,
-)
+from turnabout.audit import existence, recourse_rates, recourse_under_noise
+from turnabout.audit.disparity import disparity, threshold_at_precision
+from turnabout.audit.robustness import classifier_two_sample, deepfool, model_under_noise, natural
 from turnabout.errors import TrainingError
 from turnabout.train import LinearStep, calibrate, pac_rank
 

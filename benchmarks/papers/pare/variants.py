@@ -9,7 +9,7 @@ from ledger import Outcome
 
 import turnabout as ta
 from pare.runs import ATTAIN, Workshop, problem, quality
-from turnabout.audit import classifier_two_sample
+from turnabout.audit.robustness import classifier_two_sample
 from turnabout.train import LinearStep, ProjectedSteps, pac_threshold
 
 RELEASED = {"hidden": (100, 100), "activation": "relu"}

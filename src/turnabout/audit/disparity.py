@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from turnabout.audit.rates import Rate, members
+from turnabout.audit.rates import members
 from turnabout.core import Recourse, Status
 from turnabout.documents import Document
 from turnabout.errors import TurnaboutError
-from turnabout.intervals import wilson
+from turnabout.intervals import Rate, wilson
 from turnabout.markup import report_html
 from turnabout.parameters import Share, checked
 

@@ -12,12 +12,12 @@ import pandas as pd
 import torch
 
 from turnabout.audit.choices import Choices
-from turnabout.audit.rates import Rate
 from turnabout.audit.reach import limits, movable
 from turnabout.core import Problem, Recourse, Status, verify
 from turnabout.core.verify import clearance
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.parameters import Maybe, Whole, checked
 from turnabout.rules import regions_of

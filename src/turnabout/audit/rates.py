@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,64 +12,9 @@ import pandas as pd
 from turnabout.core import Recourse, Status
 from turnabout.documents import Document
 from turnabout.errors import TurnaboutError
-from turnabout.intervals import clopper_pearson
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.typing import Json
-
-
-@dataclass(frozen=True)
-class Rate(Document):
-    """A share of n people, with its exact (Clopper-Pearson) interval.
-
-    Where nobody was counted there is no share: the value is None and the interval is all of [0, 1].
-
-    Attributes
-    ----------
-    value : hits / n, or None.
-    low, high : ends of the interval.
-    hits, n : how many of how many. Hits need not be whole where each person counts by a share of several draws.
-    """
-
-    value: float | None
-    low: float
-    high: float
-    hits: float
-    n: int
-
-    @classmethod
-    def of(cls, hits: float, n: int, confidence: float = 0.95) -> Rate:
-        """The rate of `hits` among n people.
-
-        Hits that are not whole (shares in [0, 1], added up over people) get the interval from the whole number below
-        to the one above: a share varies less than a yes or no of the same mean, so that interval is wide enough.
-        """
-        low = clopper_pearson(math.floor(hits + 1e-9), n, confidence)[0]
-        high = clopper_pearson(math.ceil(hits - 1e-9), n, confidence)[1]
-        return cls(hits / n if n else None, low, high, hits, n)
-
-    @classmethod
-    def among(cls, yes: Iterable[Any], confidence: float = 0.95) -> Rate:
-        """The rate of True among booleans, or the mean of shares in [0, 1]: one entry per person."""
-        values = np.asarray(yes if isinstance(yes, np.ndarray) else list(yes))
-        if values.dtype == bool:
-            return cls.of(int(values.sum()), len(values), confidence)
-        try:
-            shares = values.astype(float)
-        except (TypeError, ValueError):
-            shares = np.array([np.nan])
-        if not ((shares >= 0) & (shares <= 1 + 1e-9)).all():  # NaN is neither
-            raise TurnaboutError(
-                "a rate is asked for among values that are no shares.",
-                hint="give True or False, or a share from 0 to 1, for each person; leave out who is unknown.",
-            )
-        return cls.of(float(shares.sum()), len(values), confidence)
-
-    _repr_html_ = report_html
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return "unknown (nobody to count)"
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.hits:.6g} of {self.n})"
 
 
 @dataclass(frozen=True)
@@ -140,7 +84,7 @@ def members(groups: Any, index: pd.Index) -> dict[Hashable, np.ndarray]:
     """Label -> (n,) True for the people of that group; {} for None. Unused levels of a categorical are empty groups."""
     if groups is None:
         return {}
-    column = _aligned(groups, index)
+    column = one_label_each(groups, index)
     if column.isna().any():
         first = index[column.isna().to_numpy()].tolist()[0]
         raise TurnaboutError(
@@ -162,7 +106,7 @@ def members(groups: Any, index: pd.Index) -> dict[Hashable, np.ndarray]:
         return {label: inside[label] for label in sorted(inside, key=lambda label: (str(type(label)), str(label)))}
 
 
-def _aligned(groups: Any, index: pd.Index) -> pd.Series:
+def one_label_each(groups: Any, index: pd.Index) -> pd.Series:
     """One label per person in the people's order."""
     if isinstance(groups, pd.Series):
         if groups.index.has_duplicates:

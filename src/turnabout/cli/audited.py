@@ -1,4 +1,4 @@
-"""The people of an audit: who repaid, and which group each belongs to."""
+"""The people of an audit: who repaid, which group each belongs to, and on whom the model was trained."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from turnabout.cli.people_options import read_accepted
-from turnabout.cli.reports import LoadedFiles
-from turnabout.cli.screen import say
+from turnabout.cli.question import Question
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-MANY = 10  # different numbers in a column of groups, above which it is cut into quarters
+    from turnabout.audit.promises import Retraining
+
 Observed = Literal["all", "approved"]
 
 
-def told_labels(table: pd.DataFrame, labels: str, yes: str | None, question: LoadedFiles) -> np.ndarray:
+def told_labels(table: pd.DataFrame, labels: str, yes: str | None, question: Question) -> np.ndarray:
     """(n,) who repaid."""
     return read_accepted(table, labels, yes, question.schema, "--labels")
 
 
-def read_repaid(question: LoadedFiles, labels: str, yes: str | None, observed: Observed) -> np.ndarray:
+def read_repaid(question: Question, labels: str, yes: str | None, observed: Observed) -> np.ndarray:
     """(n,) who repaid. Where outcomes of the approved alone are known, those of others may be missing and are."""
     import numpy as np
 
@@ -38,27 +38,50 @@ def read_repaid(question: LoadedFiles, labels: str, yes: str | None, observed: O
     return out
 
 
-def read_groups(table: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """A column per attribute, as words; numbers of many values are cut into quarters."""
-    import pandas as pd
+def known_labels(question: Question, labels: str, yes: str | None, repaid: np.ndarray | None) -> np.ndarray | None:
+    """(m,) who of the background was accepted; None where that is not known of all.
 
-    parts = {}
+    Parameters
+    ----------
+    repaid : of the people, who stand in where there is no background; None where that is not known of all.
+    """
+    rows = question.background
+    if rows is None:
+        return repaid
+    if labels in rows.columns and rows[labels].notna().all():
+        return told_labels(rows, labels, yes, question)
+    return None
+
+
+def group_columns(table: pd.DataFrame, names: list[str]) -> pd.DataFrame | None:
+    """The columns that name groups, or None."""
     for name in names:
         if name not in table.columns:
             raise typer.BadParameter(
                 f"the table has no column {name!r}; it has {', '.join(map(str, table.columns))}.", param_hint="--groups"
             )
-        column = table[name]
-        is_flag = pd.api.types.is_bool_dtype(column)
-        if pd.api.types.is_numeric_dtype(column) and not is_flag and column.nunique() > MANY:
-            say(f"note: {name!r} has {column.nunique()} different numbers; its groups are quarters of the people.")
-            column = quarters(column)
-        words = column.astype(object).map(lambda value: str(value), na_action="ignore")
-        parts[name] = words.where(words.notna(), "missing").astype(str)
-    return pd.DataFrame(parts, index=table.index)
+    return table[names] if names else None
 
 
-def as_trained(labels: pd.Series, good: np.ndarray, question: LoadedFiles) -> Any:
+def retraining(
+    question: Question, labels: str, good: np.ndarray | None, models: int, threshold: float | None
+) -> Retraining | None:
+    """How the model was made, to train it again so many times; None for no time."""
+    from turnabout.audit.promises import Bootstrap, Retraining
+
+    rows = question.background
+    if not models:
+        return None
+    if rows is None or good is None:
+        raise typer.BadParameter(
+            f"the model is trained again on the people it was trained on: give them by --background, with {labels!r}.",
+            param_hint="--retrain",
+        )
+    truth = as_trained(rows[labels], good, question)
+    return Retraining(question.fitted, rows, truth, Bootstrap(models=models), threshold, question.target)
+
+
+def as_trained(labels: pd.Series, good: np.ndarray, question: Question) -> Any:
     """(n,) labels as the model knows them, to train it again: as they stand, or by its own two classes."""
     import numpy as np
 
@@ -68,16 +91,3 @@ def as_trained(labels: pd.Series, good: np.ndarray, question: LoadedFiles) -> An
     yes = classes[1] if question.target is None else question.target
     no = classes[0] if yes == classes[1] else classes[1]
     return np.where(good, yes, no)
-
-
-def quarters(column: pd.Series) -> pd.Series:
-    """Numbers in about four groups of equal size, each named by its least and its greatest."""
-    import pandas as pd
-
-    part = pd.qcut(column, 4, labels=False, duplicates="drop")
-    ends = column.groupby(part).agg(["min", "max"])
-    width = len(f"{column.max():g}")
-    names = {
-        code: f"{low:{width}g} to {high:g}" for code, low, high in ends.itertuples()
-    }  # so that they sort as numbers
-    return part.map(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from turnabout.schema import Schema, TableFile
-
-Target = Annotated[
-    str | None,
-    typer.Option(
-        help="The class that counts as accepted. The second of two if left out; needed where that reads as a refusal, "
-        "or where labels contradict it."
-    ),
-]
 
 
 def open_table(path: str) -> TableFile:

@@ -1,9 +1,9 @@
-"""What the command line says about people: who was accepted, who trains and who judges, and how far each may move."""
+"""What the command line says about people: who was accepted, and how far each may move."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,20 +11,10 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from turnabout.rules import Region
+    from turnabout.rules import Box, Region
     from turnabout.schema import Schema
 
-SHARE = 15  # percent of the people that calibrate, and as many that test
 MOST_TRIED = 3  # features of which all rows can be tried
-
-
-class Parts(NamedTuple):
-    """People who train, calibrate and test, and whether each was accepted."""
-
-    train: pd.DataFrame
-    calibration: pd.DataFrame
-    test: pd.DataFrame
-    accepted: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def read_accepted(
@@ -80,25 +70,12 @@ def check_reads_as_yes(label: str) -> None:
         )
 
 
-def split_people(table: pd.DataFrame, accepted: np.ndarray, seed: int, epsilon: float, alpha: float) -> Parts:
-    """70 / 15 / 15 percent, drawn by the seed; refuses a table too small to promise anything."""
-    import numpy as np
+def read_box(reach: list[str] | None, schema: Schema) -> Box | None:
+    """How far people may move, as named; None where nothing is."""
+    from turnabout.rules import Box
 
-    from turnabout.errors import TrainingError
-    from turnabout.train import rows_needed
-
-    n, needed = len(table), rows_needed(epsilon, alpha)
-    side = n * SHARE // 100
-    if side < needed:
-        raise TrainingError(
-            f"{n} people are too few for epsilon={epsilon:g} and alpha={alpha:g}: {SHARE} % of them calibrate, which "
-            f"makes {side}, and {needed} are needed.",
-            hint=f"bring at least {-(-needed * 100 // SHARE)} people, or allow a larger --epsilon or --alpha.",
-        )
-    order = np.random.default_rng(seed).permutation(n)
-    places = [np.sort(part) for part in np.split(order, [n - 2 * side, n - side])]
-    train, calibration, test = (table.iloc[place] for place in places)
-    return Parts(train, calibration, test, (accepted[places[0]], accepted[places[1]], accepted[places[2]]))
+    named = dict(_reach(text, schema) for text in reach or ())
+    return Box(named) if named else None
 
 
 def read_region(
@@ -107,14 +84,13 @@ def read_region(
     """How far people may move: as named, else by deviations of a table's columns; None where nothing is said."""
     from turnabout.rules import Box
 
-    named = dict(_reach(text, schema) for text in reach or ())
-    if deviations is None:
-        region = Box(named) if named else None
-    elif measured_on is None:
+    region = read_box(reach, schema)
+    if deviations is not None and measured_on is None:
         raise typer.BadParameter(
             "deviations are measured on the training people; give them by --trained-on.", param_hint="--deviations"
         )
-    else:
+    if deviations is not None:
+        named = {} if region is None else region.reach or {}
         region = Box({**(Box.measured(measured_on, schema, deviations).reach or {}), **named})
     if not moving(region, schema):
         raise typer.BadParameter("nothing may move: nobody could do anything.", param_hint="--reach")

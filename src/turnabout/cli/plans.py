@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from turnabout.cli.app import actions_app, app
-from turnabout.cli.named_files import Target, class_named, load_model, open_table, read_table, set_id
+from turnabout.cli.named_files import read_table, set_id
+from turnabout.cli.options import IdColumn, QueryLimit, RulesFile, Seed, Target, Threshold, TimeLimit
 from turnabout.cli.outputs import check_folder
+from turnabout.cli.question import NamedFiles, pose
 from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data
 from turnabout.progress_bar import Bar
 
@@ -45,9 +47,8 @@ def plan(
         list[str] | None, typer.Option(help="Label of a person to answer, everyone if left out; may be repeated.")
     ] = None,
     background: Annotated[Path | None, typer.Option(help="Training people, on which the model is checked.")] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")
-    ] = None,
+    rules: RulesFile = None,
+    threshold: Threshold = None,
     target: Target = None,
     max_steps: Annotated[int, typer.Option(help="Steps of a plan, at most.", min=1)] = 4,
     score: Annotated[Score, typer.Option(help="Which sequence of actions to look at next.")] = "breadth",
@@ -58,12 +59,10 @@ def plan(
         bool, typer.Option("--certify", help="Also prove how much cheaper any plan could be; takes longer.")
     ] = False,
     options: Annotated[int, typer.Option(help="Plans for each person.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None,
-    query_limit: Annotated[
-        int | None, typer.Option(help="Rows that a search may ask the model about, for each refused person.", min=1)
-    ] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+    query_limit: QueryLimit = None,
+    id_column: IdColumn = None,
     format: Annotated[Format, typer.Option(help="What to write to stdout.")] = "text",
     picture: Annotated[
         Path | None, typer.Option(help="Folder for a picture of every plan, plan-PERSON-OPTION.png.")
@@ -76,12 +75,12 @@ def plan(
         check_pictures(picture)
     if domain is not None:
         files: dict[str, Any] = {"--model": model, "--schema": schema, "--actions": actions, "--background": background}
-        given = files | {"--threshold": threshold, "--target": target}
+        given = files | {"--rules": rules, "--threshold": threshold, "--target": target}
         problem, table = from_domain(domain, whole, people, id_column, given)
     else:
         if whole:
             raise typer.BadParameter("only a --domain can be had in whole numbers.", param_hint="--whole")
-        problem, table = from_files(people, model, schema, actions, background, threshold, target, id_column)
+        problem, table = from_files(people, model, schema, actions, background, rules, threshold, target, id_column)
     table = only(table, person or [])
     method = ActionSequences(max_steps=max_steps, score=score, robust=robust, certify=certify).fit(problem)
     with stdout_for_data(), Bar("finding plans") as progress:
@@ -167,15 +166,13 @@ def from_files(
     schema: Path | None,
     actions: Path | None,
     background: Path | None,
+    rules: Path | None,
     threshold: float | None,
     target: str | None,
     id_column: str | None,
 ) -> tuple[Problem, pd.DataFrame]:
     """The problem that the files pose, and the people who ask."""
     from turnabout.actions import ActionSet
-    from turnabout.core import Problem
-    from turnabout.models import wrap
-    from turnabout.schema import Schema, read_tables
 
     needed = {"PEOPLE": people, "--model": model, "--schema": schema, "--actions": actions}
     if absent := [name for name, value in needed.items() if value is None]:
@@ -184,14 +181,11 @@ def from_files(
             param_hint=absent[0],
         )
     assert people is not None and model is not None and schema is not None and actions is not None
-    known, declared = Schema.load(schema), ActionSet.load(actions)
-    files = [open_table(people)] if background is None else [open_table(people), open_table(str(background))]
-    table, *rest = read_tables(files, known)
-    table, rows = set_id(table, id_column), rest[0] if rest else None
-    fitted = load_model(model)
-    wanted = None if target is None else class_named(fitted, target)
-    wrapped = wrap(fitted, known, threshold, target=wanted, background=rows)
-    return Problem(known, wrapped, background=rows, actions=declared), table
+    declared = ActionSet.load(actions)
+    rows = None if background is None else str(background)
+    named = NamedFiles(people, model, schema, rows, rules, threshold=threshold, target=target, id_column=id_column)
+    question = pose(named, own_region=False)
+    return question.problem(question.background, actions=declared), question.table
 
 
 def only(table: pd.DataFrame, labels: list[str]) -> pd.DataFrame:

@@ -9,21 +9,34 @@ import typer
 from rich.table import Table
 
 from turnabout.cli.app import app, schema_app
-from turnabout.cli.named_files import Target, class_named, draft_schema, load_model, open_table, read_table, set_id
-from turnabout.cli.people_options import read_frame, read_labels
+from turnabout.cli.named_files import read_table
+from turnabout.cli.options import (
+    CostFile,
+    IdColumn,
+    MethodName,
+    ModelFile,
+    PeopleFile,
+    QueryLimit,
+    Reach,
+    RulesFile,
+    SchemaFile,
+    Seed,
+    Target,
+    Threshold,
+    TimeLimit,
+    Yes,
+)
+from turnabout.cli.people_options import read_labels
+from turnabout.cli.question import NamedFiles, Question, pose
 from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data, talk
 from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
     from turnabout.core import Recourse
-    from turnabout.core.landing_targets import Eta, Landing
+    from turnabout.core.landing_targets import Landing
 
 Format = Literal["json", "csv", "table"]
 UnseenLevels = Literal["avoid", "allow"]
-DRAFTED = (
-    "the schema was drafted from the table, so that every column may move freely, which is rarely true; "
-    "`turnabout schema infer` writes one to edit."
-)
 
 
 @app.command()
@@ -44,43 +57,30 @@ def demo(
 
 @app.command()
 def find(
-    people: Annotated[
-        str, typer.Argument(help="Table of people: .csv, .tsv, .parquet, .json or .jsonl; - for CSV on stdin.")
-    ],
-    model: Annotated[
-        Path, typer.Option(help="Fitted model saved with joblib or pickle. Loading runs code: trust it first.")
-    ],
-    schema: Annotated[
-        Path | None, typer.Option(help="Schema, YAML or JSON; drafted from the background if left out.")
-    ] = None,
+    people: PeopleFile,
+    model: ModelFile,
+    schema: SchemaFile = None,
     background: Annotated[Path | None, typer.Option(help="Training people, for methods that look at them.")] = None,
     labels: Annotated[str | None, typer.Option(help="Column of the background that says who was accepted.")] = None,
-    yes: Annotated[str | None, typer.Option(help="The favourable value of the labels; true and 1 if left out.")] = None,
-    method: Annotated[
-        str | None, typer.Option(help="One of `turnabout methods`; picked by the model if left out.")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Accepted when P(yes) is at least this; the model's own rule if left out.")
-    ] = None,
+    yes: Yes = None,
+    rules: RulesFile = None,
+    cost: CostFile = None,
+    method: MethodName = None,
+    threshold: Threshold = None,
     target: Target = None,
-    reach: Annotated[
-        list[str] | None,
-        typer.Option(help="How far a column may move, like hours=9; may be repeated. Others then stay as they are."),
-    ] = None,
+    reach: Reach = None,
     landing: Annotated[
         str | None,
         typer.Option(help="Where options must land by the model's own P(yes): at least this, like 0.7, or `mirror`."),
     ] = None,
     options: Annotated[int, typer.Option(help="Options for each person.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="Same seed, same answer.", min=0)] = 0,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None,
-    query_limit: Annotated[
-        int | None, typer.Option(help="Rows that a search may ask the model about, for each refused person.", min=1)
-    ] = None,
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+    query_limit: QueryLimit = None,
     unseen_levels: Annotated[
         UnseenLevels, typer.Option(help="Whether plans may move to levels that training did not have.")
     ] = "avoid",
-    id_column: Annotated[str | None, typer.Option("--id", help="Column that names each person.")] = None,
+    id_column: IdColumn = None,
     format: Annotated[Format, typer.Option(help="What to write to stdout.")] = "json",
 ) -> None:
     """Find recourse for everyone in a table whom the model refuses.
@@ -88,44 +88,30 @@ def find(
     A model made by `turnabout train` brings its schema and how far columns may move.
     """
     from turnabout.methods import find as find_recourse
-    from turnabout.schema import read_tables
 
     chosen = None if method is None else method_named(method)
     where = read_landing(landing)
-    fitted = load_model(model)
-    known_schema, rules = read_frame(fitted, schema, reach)
-    asked, rows = open_table(people), None if background is None else open_table(str(background))
-    beside = [name for name in (id_column, labels) if name is not None]
-    if known_schema is None:
-        known_schema = draft_schema((rows or asked).read(as_text=beside), fitted, beside)
-        say(f"note: {DRAFTED}")
-    files = [asked] if rows is None else [asked, rows]
-    tables = read_tables(files, known_schema, as_text=[id_column or ""], by_look=[labels or ""])
-    table, known = set_id(tables[0], id_column), None if rows is None else tables[1]
-    if known is not None and id_column is not None:
-        known = known.drop(columns=id_column, errors="ignore")
-    accepted = None
-    if labels is not None:
-        if known is None or labels not in known.columns:
-            raise typer.BadParameter(f"the background has no column {labels!r}.", param_hint="--labels")
-        accepted = read_labels(known, labels, yes, known_schema)
-        known = known.drop(columns=labels)
+    named = NamedFiles(
+        people, model, schema, None if background is None else str(background), rules, cost, threshold, target,
+        id_column, reach, beside=() if labels is None else (labels,),
+    )  # fmt: skip
     with stdout_for_data(), Bar("finding recourse") as progress:
+        question = pose(named, unseen_levels=None if unseen_levels == "avoid" else unseen_levels)
+        for note in question.notes:
+            say(f"note: {note}")
         answer = find_recourse(
-            fitted,
-            table,
-            schema=known_schema,
-            background=known,
-            labels=accepted,
-            rules=rules,
+            question.model,
+            question.table,
+            schema=question.schema,
+            background=question.rows_of_features(),
+            labels=background_labels(question, labels, yes),
+            cost=question.cost,
+            rules=question.rules,
             method=chosen,
-            threshold=threshold,
-            target=None if target is None else class_named(fitted, target),
             options=options,
             seed=seed,
             time_limit=time_limit,
             query_limit=query_limit,
-            unseen_levels=None if unseen_levels == "avoid" else unseen_levels,
             progress=progress,
             landing=where,
         )
@@ -208,14 +194,14 @@ def method_named(name: str) -> Any:
     )
 
 
-def read_landing(text: str | None, eta: Eta | None = None) -> Landing | None:
-    """Where options must land: "0.7" or "mirror"; by the model's own probabilities where eta is None."""
+def read_landing(text: str | None) -> Landing | None:
+    """Where options must land: "0.7" or "mirror"."""
     from turnabout.core.landing_targets import Mirror, Probability
 
     if text is None:
         return None
     if text == "mirror":
-        return Mirror(eta=eta)
+        return Mirror()
     try:
         probability = float(text)
     except ValueError:
@@ -224,7 +210,16 @@ def read_landing(text: str | None, eta: Eta | None = None) -> Landing | None:
         raise typer.BadParameter(
             f"{text!r} is no probability strictly between 0 and 1, and not `mirror`.", param_hint="--landing"
         )
-    return Probability(probability, eta=eta)
+    return Probability(probability)
+
+
+def background_labels(question: Question, labels: str | None, yes: str | None) -> Any:
+    """(m,) who of the background was accepted; None where no column was named."""
+    if labels is None:
+        return None
+    if question.background is None or labels not in question.background.columns:
+        raise typer.BadParameter(f"the background has no column {labels!r}.", param_hint="--labels")
+    return read_labels(question.background, labels, yes, question.schema)
 
 
 def write_answer(answer: Recourse, format: Format) -> None:

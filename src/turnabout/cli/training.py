@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 import copy
-import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from turnabout.cli.app import app
-from turnabout.cli.named_files import Target, class_named, load_model, open_table, read_table
+from turnabout.cli.named_files import class_named, load_model, open_table, read_table
+from turnabout.cli.options import Alpha, Epsilon, ModelFile, Reach, Seed, Target, Yes
 from turnabout.cli.outputs import check_files
-from turnabout.cli.people_options import (
-    Parts,
-    check_few_move,
-    read_accepted,
-    read_region,
-    split_people,
-)
+from turnabout.cli.people_options import check_few_move, read_accepted, read_box, read_region
 from turnabout.cli.screen import frame_table, say, stdout_for_data, talk
 from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
-    from turnabout.audit import Rate
-    from turnabout.models import Model
     from turnabout.rules import Region
     from turnabout.schema import Schema
-    from turnabout.train import Certificate, GrantingTrees, Pare
-    from turnabout.typing import Json
-
-HAIR = 1e-12  # by which P(yes), read back from a margin, may err
-
-Reach = Annotated[
-    list[str] | None,
-    typer.Option(help="How far a column may move, like hours=9; may be repeated. Others then stay as they are."),
-]
-Epsilon = Annotated[float, typer.Option(help="Share of people who may be left without recourse.")]
-Alpha = Annotated[float, typer.Option(help="Probability with which the promise may fail.")]
+    from turnabout.train import Certificate
 
 
 @app.command("train")
@@ -53,7 +34,7 @@ def train_model(
     label: Annotated[str, typer.Option(help="Column that says who was accepted.")],
     schema: Annotated[Path, typer.Option(help="Schema, YAML or JSON; `turnabout schema infer` drafts one.")],
     out: Annotated[Path, typer.Option(help="File for the trained model, which `find` and `calibrate` take.")],
-    yes: Annotated[str | None, typer.Option(help="The favourable value of the label; true and 1 if left out.")] = None,
+    yes: Yes = None,
     reach: Reach = None,
     deviations: Annotated[
         float | None,
@@ -66,7 +47,7 @@ def train_model(
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the people (15), or rounds of growing trees (5).", min=1)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same parts and same model.", min=0)] = 0,
+    seed: Seed = 0,
     epsilon: Epsilon = 0.05,
     alpha: Alpha = 0.05,
     certificate: Annotated[Path | None, typer.Option(help="File for the certificate, JSON.")] = None,
@@ -78,30 +59,34 @@ def train_model(
     """
     import joblib
 
+    from turnabout import train
     from turnabout.schema import Schema
 
     check_files(out=out, certificate=certificate)
     known = Schema.load(schema)
     table = read_table(people, known, by_look=[label])
-    parts = split_people(table, read_accepted(table, label, yes, known), seed, epsilon, alpha)
-    region = read_region(reach, deviations, known, parts.train)
-    if trees:
+    accepted = read_accepted(table, label, yes, known)
+    region = read_region(reach if deviations is None else None, None, known, None)
+    if trees and deviations is None:
         check_few_move(region, known, "Trees have no slope")
+    region = region if deviations is None else read_box(reach, known)
+    model: train.Pare | train.GrantingTrees
+    if trees:
+        model = train.GrantingTrees(known, region, lam=lam, rounds=epochs or 5, seed=seed)
+    else:
+        model = train.Pare(known, region, lam=lam, epochs=epochs or 15, seed=seed)
     with stdout_for_data(), Bar("training") as progress:
-        model, ordinary = fit_pair(known, region, lam, trees, epochs, seed, parts, progress)
-    promise, lines = judge_pair(model, ordinary, parts, epsilon, alpha)
-    model.threshold = lines[0].threshold
-    joblib.dump(model, out)
+        report = train.report(
+            model, table, accepted, deviations=deviations, epsilon=epsilon, alpha=alpha, seed=seed, progress=progress
+        )
+    joblib.dump(report.model, out)
     if certificate is not None:
-        certificate.write_text(promise.to_json(indent=2) + "\n", encoding="utf-8")
-    talk.print(frame_table(side_by_side(lines), f"{len(parts.test)} test people, 95 % intervals"))
-    say(str(promise))
-    say(f"The model is in {out}; it says yes from {model.threshold:g} on.")
+        certificate.write_text(report.certificate.to_json(indent=2) + "\n", encoding="utf-8")
+    talk.print(frame_table(report.table(), f"{report.people['test']} test people, 95 % intervals"))
+    say(str(report.certificate))
+    say(f"The model is in {out}; it says yes from {report.threshold:g} on.")
     if as_json:
-        sizes = {"train": len(parts.train), "calibration": len(parts.calibration), "test": len(parts.test)}
-        done: Json = {"people": sizes, "region": model.region_of().to_dict(), "threshold": model.threshold}
-        done |= {"certificate": promise.to_dict(), "test": [line.to_dict() for line in lines]}
-        print(json.dumps(done, indent=2))
+        print(report.to_json(indent=2))
 
 
 @app.command("calibrate")
@@ -110,9 +95,7 @@ def calibrate_model(
         str,
         typer.Argument(help="Table of people the model was not trained on, accepted or not; - for CSV on stdin."),
     ],
-    model: Annotated[
-        Path, typer.Option(help="Fitted model saved with joblib or pickle. Loading runs code: trust it first.")
-    ],
+    model: ModelFile,
     schema: Annotated[
         Path | None, typer.Option(help="Schema, YAML or JSON; a model of `turnabout train` knows its own.")
     ] = None,
@@ -171,110 +154,6 @@ def calibrate_model(
     print(promise.to_json(indent=2) if as_json else promise)
 
 
-# -- training -----------------------------------------------------------------------------------------------------
-
-
-class ModelLine(NamedTuple):
-    """What one model does at one threshold for the test people."""
-
-    model: str
-    lam: float
-    certified: bool
-    threshold: float
-    accuracy: Rate
-    f1: float
-    refused: Rate
-    recourse_refused: Rate
-    recourse_all: Rate
-
-    def to_dict(self) -> Json:
-        """Plain values for JSON."""
-        return {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in self._asdict().items()}
-
-
-def fit_pair(
-    schema: Schema, region: Region | None, lam: float, trees: bool, epochs: int | None, seed: int, parts: Parts,
-    progress: Callable[[int, int], None],
-) -> tuple[Pare | GrantingTrees, Pare | GrantingTrees]:  # fmt: skip
-    """A model trained for recourse, and an ordinary one."""
-    from turnabout.train import GrantingTrees, Pare, fit_together
-
-    if trees:
-        grown = [GrantingTrees(schema, region, lam=weight, rounds=epochs or 5, seed=seed) for weight in (lam, 0.0)]
-        first, second = (model.fit(parts.train, parts.accepted[0]) for model in grown)
-        return first, second
-    nets = [Pare(schema, region, lam=weight, epochs=epochs or 15, seed=seed) for weight in (lam, 0.0)]
-    one, other = fit_together(nets, parts.train, parts.accepted[0], progress=progress)
-    return one, other
-
-
-def judge_pair(
-    model: Any, ordinary: Any, parts: Parts, epsilon: float, alpha: float
-) -> tuple[Certificate, list[ModelLine]]:
-    """The model's certificate, and both models on the test people; the ordinary one with a promise and without."""
-    from turnabout.train import calibrate
-
-    own, plain = (calibrate(m, parts.calibration, epsilon=epsilon, alpha=alpha) for m in (model, ordinary))
-    lines = judged(model, parts, {"trained for recourse": own.threshold})
-    lines += judged(ordinary, parts, {"ordinary, same promise": plain.threshold, "ordinary, no promise": None})
-    return own, lines
-
-
-def judged(model: Any, parts: Parts, limits: dict[str, float | None]) -> list[ModelLine]:
-    """A model at its thresholds of best F1 on the calibration people, up to each of some limits."""
-    import numpy as np
-
-    from turnabout.audit import Rate
-    from turnabout.train import best_threshold
-    from turnabout.train.certificate import downward
-
-    _, before, outcome = parts.accepted
-    scores, reached = model.score_of(parts.test), model.score_of(model.attain(parts.test))
-    lines = []
-    for name, limit in limits.items():
-        highest = best_threshold(model.score_of(parts.calibration), before, 1.0 if limit is None else limit)
-        threshold = min(float(downward(highest)), 0.999)  # as certificates print theirs: a promise holds at lower ones
-        accepted = scores >= threshold
-        reaches = accepted | (reached >= threshold)
-        line = ModelLine(
-            name,
-            float(model.lam),
-            limit is not None,
-            threshold,
-            Rate.among(accepted == outcome),
-            float(2 * np.sum(accepted & outcome) / max(1, accepted.sum() + outcome.sum())),
-            Rate.among(~accepted),
-            Rate.among(reaches[~accepted]),
-            Rate.among(reaches),
-        )
-        lines.append(line)
-    return lines
-
-
-def side_by_side(lines: list[ModelLine]) -> pd.DataFrame:
-    """Models beside each other, one measure below the other."""
-    import pandas as pd
-
-    measures: dict[str, Callable[[ModelLine], str]] = {
-        "weight of recourse": lambda line: f"{line.lam:g}",
-        "threshold": lambda line: f"{line.threshold:g}",
-        "accuracy": lambda line: in_words(line.accuracy),
-        "F1": lambda line: f"{line.f1:.3f}",
-        "refused": lambda line: in_words(line.refused),
-        "recourse among the refused": lambda line: in_words(line.recourse_refused),
-        "accepted or with recourse": lambda line: in_words(line.recourse_all),
-    }
-    columns = {line.model: [write(line) for write in measures.values()] for line in lines}
-    return pd.DataFrame({"measure": list(measures), **columns})
-
-
-def in_words(rate: Rate) -> str:
-    return "nobody" if rate.value is None else f"{rate.value:.3f} ({rate.low:.3f} to {rate.high:.3f})"
-
-
-# -- calibrating --------------------------------------------------------------------------------------------------
-
-
 def schema_of(fitted: Any) -> Schema:
     from turnabout.schema import Schema
 
@@ -298,7 +177,8 @@ def who_reaches_what(
     fitted: Any, schema: Schema, region: Region | None, target: str | None, background: pd.DataFrame | None
 ) -> tuple[Any, Callable[[pd.DataFrame], pd.DataFrame] | None]:
     """What scores people for `calibrate`, and the rule by which they move; None where the model has one."""
-    from turnabout.models import wrap
+    from turnabout.models import Differentiable, wrap
+    from turnabout.train import best_rows, probability_of
 
     wanted = None if target is None else class_named(fitted, target)
     if hasattr(fitted, "attain"):
@@ -315,39 +195,6 @@ def who_reaches_what(
             param_hint="--model",
         )
     model = wrap(fitted, schema, 0.5, target=wanted, background=background)
+    if not isinstance(model, Differentiable):
+        check_few_move(region, schema, "The model has no slope to follow")
     return probability_of(model), best_rows(model, region)
-
-
-def probability_of(model: Model) -> Callable[[pd.DataFrame], np.ndarray]:
-    """table -> P(yes), rounded so that it is never above what the original says."""
-    from scipy.special import expit
-
-    def probability(table: pd.DataFrame) -> np.ndarray:
-        margin = model.judge(table)
-        p = expit(margin) if model.scale == "log-odds" else margin + 0.5
-        return (p - HAIR).clip(0.0, 1.0)
-
-    return probability
-
-
-def best_rows(model: Model, region: Region | None) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """table -> the printed rows that `attain` finds within reach: by steps along the slope, or by trying rows.
-
-    Steps need not lead to the best row there is; the promise is about the rows they lead to.
-    """
-    from turnabout.models import Differentiable
-    from turnabout.rules import Box
-    from turnabout.train import ProjectedSteps, attain
-    from turnabout.train.cell_search import CellSearch
-
-    within = region or Box()
-    sloped = isinstance(model, Differentiable)
-    if not sloped:
-        check_few_move(region, model.schema, "The model has no slope to follow")
-    inner: Any = ProjectedSteps(10) if sloped else CellSearch()
-
-    def rule(table: pd.DataFrame) -> pd.DataFrame:
-        return attain(model, within, table, inner)
-
-    rule.__name__ = f"the best change that {type(inner).__name__} finds ({within})"  # as the certificate tells it
-    return rule

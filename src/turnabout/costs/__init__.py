@@ -6,6 +6,7 @@ L1(difficulty={'age': 5.0}) + 0.1 * L0()
 """
 
 from turnabout.costs.cost import BoundCost, Cost, CostTerm, Scaled, Sum, from_dict
+from turnabout.costs.cost_file import load
 from turnabout.costs.norms import L0, L1, L2, MAD, Weighted
 from turnabout.costs.percentile import PercentileShift
 
@@ -22,6 +23,7 @@ __all__ = [
     "BoundCost",
     "CostTerm",
     "from_dict",
+    "load",
 ]
 
 

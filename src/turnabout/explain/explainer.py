@@ -15,8 +15,7 @@ from turnabout.core import Attribution
 from turnabout.core.attribution import Kind
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Fit
-from turnabout.explain.score import Function, Output, Score, as_points
-from turnabout.explain.slopes.gaussian_noise import check_seed
+from turnabout.explain.score import Function, Output, Score, as_points, check_seed
 from turnabout.models import Model
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Tensor

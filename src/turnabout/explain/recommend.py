@@ -11,12 +11,30 @@ from turnabout.markup import report_html
 from turnabout.parameters import Choice, checked
 
 Goal = Literal["debug", "rank", "recourse", "audit"]
-Room = Literal["explain", "methods"]
+Room = Literal["explain.shapley", "explain.lime", "explain.slopes", "explain.trust", "explain.reason_codes", "methods"]
+HOME: dict[str, Room] = {
+    "ExactShapley": "explain.shapley",
+    "KernelShap": "explain.shapley",
+    "Occlusion": "explain.shapley",
+    "LimeTable": "explain.lime",
+    "LimeText": "explain.lime",
+    "LimeImage": "explain.lime",
+    "CLime": "explain.slopes",
+    "Gradient": "explain.slopes",
+    "SmoothGrad": "explain.slopes",
+    "IntegratedGradients": "explain.slopes",
+    "GradientTimesInput": "explain.slopes",
+    "disagreement": "explain.trust",
+    "manipulability": "explain.trust",
+    "randomisation": "explain.trust",
+    "reasons": "explain.reason_codes",
+    "responsiveness": "explain.reason_codes",
+}
 
 
 @dataclass(frozen=True)
 class Advice(Document):
-    """A name of `turnabout.explain` or `turnabout.methods`, and why it serves or does not serve."""
+    """A name in a room of turnabout, such as `explain.shapley` or `methods`, and why it serves or does not serve."""
 
     name: str
     room: Room
@@ -54,26 +72,14 @@ class Recommendation(Document):
 
 
 def _explain(name: str, why: str) -> Advice:
-    return Advice(name, "explain", why)
+    return Advice(name, HOME[name], why)
 
 
 NO_ADVICE = "it says how the score answers around a person, not what they can change nor how far they must go."
 NO_BOUNDARY = "An attribution describes a smoothed score near a person; it is no distance to the boundary."
 NO_AXIOM = "Axioms describe a method; they do not by themselves make it fit for a task."
 METHODS_DIFFER = "Methods disagree: compare at least two with disagreement, and report both."
-ATTRIBUTIONS = (
-    "ExactShapley",
-    "KernelShap",
-    "LimeTable",
-    "LimeText",
-    "LimeImage",
-    "CLime",
-    "Gradient",
-    "SmoothGrad",
-    "IntegratedGradients",
-    "GradientTimesInput",
-    "Occlusion",
-)
+ATTRIBUTIONS = tuple(name for name in HOME if name[0].isupper())
 
 ADVICE = {
     "debug": Recommendation(

@@ -13,9 +13,11 @@ from turnabout.errors import ExplainError
 from turnabout.models import Additive, Differentiable, LinearMargin, Model, ReluNet, Trees
 from turnabout.models.forest import Forest
 from turnabout.models.model import Terms
+from turnabout.parameters import Declared, Whole
 from turnabout.typing import Tensor
 
 SLICE = 1 << 18  # points asked in one call
+SEED = Declared(ExplainError, seed=Whole(0, hint="use 0."))  # not by @checked: warnings count frames
 
 Output = Literal["margin", "probability"]
 Function = Callable[[Tensor], Tensor]
@@ -218,3 +220,9 @@ def as_points(x: Tensor | np.ndarray) -> Tensor:
             f"points of shape {tuple(points.shape)} are no table of finite numbers.", hint="pass x of shape (n, d)."
         )
     return points
+
+
+def check_seed(seed: object) -> int:
+    """The seed, if it is one."""
+    SEED.check(seed=seed)
+    return int(seed)  # type: ignore[call-overload]

@@ -46,6 +46,11 @@ def as_method(method: Any) -> Method:
     return made
 
 
+def fitted_to(problem: Problem, method: Method | type[Method] | str | None) -> Method:
+    """A method fitted to a problem: the one asked for, by itself, its class or its name, or else the one chosen."""
+    return choose(problem) if method is None else as_method(method).fit(problem)
+
+
 def find(
     model: Any,
     people: Any,
@@ -79,7 +84,7 @@ def find(
 
     The other arguments are those of `turnabout.models.wrap`, `Problem` and `Method.find`.
     """
-    chosen = None if method is None else as_method(method)
+    method = None if method is None else as_method(method)
     if schema is None:
         schema = (
             model.schema if isinstance(model, Model) else Schema.infer(people if background is None else background)
@@ -99,8 +104,7 @@ def find(
     elif threshold is not None or target is not None or target_range is not None:
         raise MethodError("the model is wrapped already, with its own cut-off.", hint="give the cut-off to wrap.")
     problem = Problem(schema, model, cost=cost, rules=rules, background=background, labels=labels)
-    fitted = choose(problem) if chosen is None else chosen.fit(problem)
-    return fitted.find(
+    return fitted_to(problem, method).find(
         people,
         options=options,
         seed=seed,

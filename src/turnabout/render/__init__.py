@@ -15,7 +15,6 @@ from turnabout.render.explain_page import explain_page
 from turnabout.render.highlight import write_highlight
 from turnabout.render.overlay import draw_overlay
 from turnabout.render.plan_drawing import draw_plan, save_plan, write_plan
-from turnabout.render.plane import landing_plane
 from turnabout.render.risk import draw_groups, draw_landing_histogram, draw_landings, draw_risk_curve
 from turnabout.render.sweep import draw_sweep
 
@@ -31,7 +30,6 @@ __all__ = [
     "draw_sweep",
     "draw_waterfall",
     "explain_page",
-    "landing_plane",
     "save_plan",
     "write_attribution",
     "write_highlight",

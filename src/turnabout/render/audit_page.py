@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from turnabout.documents import reads
+from turnabout.documents import Document, reads
 from turnabout.errors import TurnaboutError
 from turnabout.render.audit_groups import fairness_blocks, group_blocks, lasting_blocks
 from turnabout.render.audit_risk import landing_blocks, price_blocks, risk_blocks
 from turnabout.render.page import (
     Html,
     Section,
+    as_json,
     between,
     bullets,
     heading,
@@ -31,13 +32,15 @@ PLAIN_VERDICT = {
 
 
 @reads("this audit", TurnaboutError, "pass what `turnabout audit` wrote, as it was written.")
-def audit_page(document: Json) -> str:
+def audit_page(document: Json | Document) -> str:
     """The page as one text of HTML, which needs no other file.
 
     Parameters
     ----------
-    document : as `turnabout audit` writes it. Every number of the page is in it.
+    document : as `turnabout audit` writes it, or the report that `turnabout.audit.report` returns.
+        Every number of the page is in it.
     """
+    document = as_json(document)
     if not isinstance(document, dict) or document.get("turnabout_audit") != VERSION:
         raise TurnaboutError(
             "this is not an audit of turnabout, or one of another version.",
@@ -111,8 +114,12 @@ def _who(document: Json) -> str:
     return (
         f"{number(risk['n'])} people, {number(risk['refused'])} of them refused, {number(risk['offered'])} of these "
         f"with an option by {document['answer']['made_by'].split(', landing=')[0]}{landing}; {movers} take it. "
-        f"Assumed: {share}, and options taken up with probability {number(asked['accept'])}."
+        f"Assumed: {share}, and options taken up {_taken_up(asked['accept'])}."
     )
+
+
+def _taken_up(accept: float | str) -> str:
+    return f"as {accept} says" if isinstance(accept, str) else f"with probability {number(accept)}"
 
 
 def _meaning(document: Json) -> tuple[Html, ...]:

@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution
-from turnabout.documents import reads
+from turnabout.documents import Document, reads
 from turnabout.errors import TurnaboutError
 from turnabout.render.attribution_drawing import draw_waterfall
 from turnabout.render.page import (
     Html,
     Section,
+    as_json,
     bullets,
     heading,
     literal,
@@ -47,13 +48,15 @@ NUMBERED = re.compile(r"^\s*\d+\. ")
 
 
 @reads("this explanation", TurnaboutError, "pass what `turnabout explain` wrote, as it was written.")
-def explain_page(document: Json) -> str:
+def explain_page(document: Json | Document) -> str:
     """The page as one text of HTML, which needs no other file.
 
     Parameters
     ----------
-    document : as `turnabout explain` writes it. Every number of the page is in it, or a mean of numbers in it.
+    document : as `turnabout explain` writes it, or the report that `turnabout.explain.report` returns.
+        Every number of the page is in it, or a mean of numbers in it.
     """
+    document = as_json(document)
     if not isinstance(document, dict) or document.get("turnabout_explain") != VERSION:
         raise TurnaboutError(
             "this is not an explanation of turnabout, or one of another version.",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import io
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NewType
 
+from turnabout.documents import Document
 from turnabout.render.plan_drawing import need_matplotlib
 from turnabout.typing import Json
 
@@ -61,6 +63,11 @@ class Section:
 
     heading: str
     blocks: tuple[Html, ...]
+
+
+def as_json(document: Json | Document) -> Json:
+    """A report as its JSON would be read again; what is no report, as it is."""
+    return json.loads(document.to_json()) if isinstance(document, Document) else document
 
 
 def write_page(title: str, lead: Sequence[Html], sections: Sequence[Section], lang: str = "en") -> str:

@@ -8,7 +8,8 @@
     Box({"hours": 9, "education": 2})                         regions: how far a person may go; see `regions`
     StructuralEquations([Equation("savings", {"income": 0.3})])   consequences of an act
 
-A rule over a missing cell cannot be checked: a plan may not touch it, unless the rule is `waivable()`.
+`load` reads a file of rules. A rule over a missing cell cannot be checked: a plan may not touch it, unless the rule is
+`waivable()`.
 """
 
 from turnabout.rules.at_most import AtMost, BoundAtMost
@@ -19,6 +20,7 @@ from turnabout.rules.known_levels import BoundKnownLevels, KnownLevels
 from turnabout.rules.linear import BoundLinear, Linear, Ordered
 from turnabout.rules.regions import Around, Ball, BoundRegion, Box, Budget, Polytope, Region, regions_of
 from turnabout.rules.rule import BoundRule, CountForm, LinearForm, Rule, Waivable, from_dict, to_dict
+from turnabout.rules.rule_file import load
 
 __all__ = [
     "Around",
@@ -52,6 +54,7 @@ __all__ = [
     "Waivable",
     "equations_of",
     "from_dict",
+    "load",
     "regions_of",
     "to_dict",
 ]

@@ -11,8 +11,8 @@ import torch
 
 from turnabout.documents import Document
 from turnabout.errors import ExplainError
+from turnabout.explain.score import check_seed
 from turnabout.explain.shapley.games import coalitions, players
-from turnabout.explain.slopes.gaussian_noise import check_seed
 from turnabout.parameters import Finite, Whole, checked
 from turnabout.typing import Tensor
 

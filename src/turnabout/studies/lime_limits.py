@@ -38,8 +38,8 @@ from turnabout.errors import ExplainError
 from turnabout.explain.engine import Affine, Design
 from turnabout.explain.explainer import known_errors
 from turnabout.explain.lime.masks import MOST, Law, draw_masks, log_kernel, log_size_law
+from turnabout.explain.score import check_seed
 from turnabout.explain.shapley.games import coalitions
-from turnabout.explain.slopes.gaussian_noise import check_seed
 from turnabout.parameters import Choice, Finite, Whole, checked
 from turnabout.typing import Json, is_number, is_whole
 

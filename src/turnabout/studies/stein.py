@@ -11,8 +11,8 @@ import torch
 from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.explainer import ExplanationTask
-from turnabout.explain.score import Function, Output, Score, as_points
-from turnabout.explain.slopes.gaussian_noise import Spread, check_seed, covariance_of
+from turnabout.explain.score import Function, Output, Score, as_points, check_seed
+from turnabout.explain.slopes.gaussian_noise import Spread, covariance_of
 from turnabout.explain.slopes.smooth import CLime, Estimator, SmoothGrad
 from turnabout.models import Model
 

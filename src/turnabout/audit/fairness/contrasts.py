@@ -10,8 +10,8 @@ import numpy as np
 
 from turnabout.audit.disparity import Difference
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.rates import Rate
 from turnabout.documents import Document
+from turnabout.intervals import Rate
 
 CLEAR = 0.2  # a difference with a larger p is chance at any level in use
 SHUFFLES = 4999

@@ -14,10 +14,10 @@ from turnabout.audit.fairness.burden import Burden, Dominance, dominance
 from turnabout.audit.fairness.contrasts import Contrast, holm
 from turnabout.audit.fairness.grouping import Group, named_groups
 from turnabout.audit.fairness.outcomes import MEASURES, SHARES, SLIPS, Measure, Noise, Outcomes, outcomes
-from turnabout.audit.rates import Rate
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document, texts_of
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.parameters import Share, Whole, checked
 from turnabout.typing import Json

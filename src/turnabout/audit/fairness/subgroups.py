@@ -14,10 +14,10 @@ from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.contrasts import MeanDifference, difference_of
 from turnabout.audit.fairness.outcomes import SHARES, SLIPS, Measure, Noise, outcomes
 from turnabout.audit.fairness.subgroup_conditions import SubgroupCondition, columns_of, conditions
-from turnabout.audit.rates import Rate
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.parameters import Share, Whole, checked
 from turnabout.schema import as_frame

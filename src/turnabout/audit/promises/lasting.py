@@ -12,10 +12,11 @@ import pandas as pd
 from turnabout.audit.disparity import Difference
 from turnabout.audit.fairness.outcomes import SLIPS, Noise, fingerprint, first_options, outcomes
 from turnabout.audit.promises.retrain import Retrained
-from turnabout.audit.rates import Rate, members
+from turnabout.audit.rates import members
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document, texts_of
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.parameters import Share, checked
 from turnabout.typing import Json

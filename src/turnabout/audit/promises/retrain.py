@@ -15,10 +15,11 @@ from turnabout.audit.fairness.outcomes import check_answer, fingerprint, first_o
 from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.training_sets import Bootstrap, Retrain, read_training
 from turnabout.audit.promises.validity import check_prior, validity_of_counts
-from turnabout.audit.rates import Rate, members
+from turnabout.audit.rates import members
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.models import Model, wrap
 from turnabout.parameters import Instance, Share, Whole, checked
@@ -100,6 +101,19 @@ class Retrained(Document):
     def to_frame(self) -> pd.DataFrame:
         """One line per option, with person and option as columns."""
         return self.options.reset_index()
+
+
+@dataclass(frozen=True, eq=False)
+@checked(AuditError, how=Instance(Retrain, "a way to train again", hint="use Bootstrap(models=30)."))
+class Retraining:
+    """How the model of a problem was made, so that a report can train it again; parameters as of `after_retraining`."""
+
+    estimator: Any
+    people: Any
+    labels: Any
+    how: Retrain = AGAIN
+    threshold: float | None = None
+    target: object = None
 
 
 @checked(

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.rates import Rate
 from turnabout.audit.risk.calibration import CalibrationError
 from turnabout.audit.risk.resample import resampled_sums
 from turnabout.audit.risk.risk_intervals import FEW, Ends, unseen
 from turnabout.audit.risk.risk_report import ByCompliance, GroupRisk, RiskReport, Verdict
 from turnabout.audit.risk.sums import GRID, Stand, Sums, figures, unbounded_break_even
+from turnabout.intervals import Rate
 
 
 @dataclass(frozen=True, eq=False)

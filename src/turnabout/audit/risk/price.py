@@ -8,10 +8,10 @@ import numpy as np
 
 from turnabout.audit.aligned import first_options, same_rows
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.rates import Rate
 from turnabout.core import Recourse, Status
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 
 

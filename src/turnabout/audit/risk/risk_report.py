@@ -9,9 +9,9 @@ from enum import StrEnum
 import pandas as pd
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.rates import Rate
 from turnabout.audit.risk.calibration import CalibrationError
 from turnabout.documents import Document, plain_records
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.typing import Json
 

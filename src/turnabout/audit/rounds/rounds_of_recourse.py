@@ -10,7 +10,6 @@ import pandas as pd
 
 from turnabout.actions import ActionSet
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.rates import Rate
 from turnabout.audit.risk.accepting import Accept
 from turnabout.audit.risk.calibration import cross_fitted, folds_of
 from turnabout.audit.risk.eta import ask_eta
@@ -21,6 +20,7 @@ from turnabout.audit.rounds.simulated_people import Crowd, Oracle, Promise
 from turnabout.core import Method, Problem
 from turnabout.costs import Cost
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.parameters import Finite, Instance, Maybe, Share, Whole, checked
 from turnabout.rules import Rule
 from turnabout.schema import Schema, as_frame

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import pandas as pd
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.rates import Rate
 from turnabout.documents import Document, plain_records
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.typing import Json
 

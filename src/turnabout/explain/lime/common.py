@@ -32,8 +32,7 @@ from turnabout.errors import ExplainError
 from turnabout.explain.engine import Affine, Design, Family, Fit, LocalApproximation, Perturbation, SquaredError
 from turnabout.explain.explainer import known_errors
 from turnabout.explain.lime.masks import CosineKernel, EveryMask, Law, RandomMasks
-from turnabout.explain.score import Score
-from turnabout.explain.slopes.gaussian_noise import check_seed
+from turnabout.explain.score import Score, check_seed
 from turnabout.markup import report_html
 from turnabout.parameters import Finite, Flag, Maybe, Positive, Whole, checked
 from turnabout.typing import Tensor

@@ -11,10 +11,9 @@ import torch
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import Design
 from turnabout.explain.score import Score
-from turnabout.parameters import Declared, Whole, checked
+from turnabout.parameters import Whole, checked
 from turnabout.typing import Tensor
 
-SEED = Declared(ExplainError, seed=Whole(0, hint="use 0."))  # not by @checked: warnings count frames
 PAIRS = Whole(2, even=True, hint="draws come in pairs: use an even number, like 1000.")
 Spread = float | Sequence[float] | Sequence[Sequence[float]]
 
@@ -79,9 +78,3 @@ class Add:
 
     def gradients(self, score: Score, x: Tensor, xi: Tensor) -> Tensor:
         return score.gradients(x.unsqueeze(1) + xi)
-
-
-def check_seed(seed: object) -> int:
-    """The seed, if it is one."""
-    SEED.check(seed=seed)
-    return int(seed)  # type: ignore[call-overload]

@@ -13,8 +13,7 @@ from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.explainer import Explainer
 from turnabout.explain.records import known
-from turnabout.explain.score import Function, Output, Score
-from turnabout.explain.slopes.gaussian_noise import check_seed
+from turnabout.explain.score import Function, Output, Score, check_seed
 from turnabout.explain.trust.disagreement import correlation, mean_ranks
 from turnabout.intervals import mean_interval
 from turnabout.markup import report_html

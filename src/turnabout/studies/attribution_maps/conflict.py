@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from turnabout.audit.rates import Rate
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.parameters import Positive, Whole, checked
 from turnabout.stdout import stdout_for_data
 from turnabout.studies.attribution_maps.attainable import attainable, axis_hits

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from turnabout.audit.rates import Rate
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.parameters import Positive, Share, Whole, checked
 from turnabout.studies.attribution_maps.attainable import attainable, axis_hits
 from turnabout.studies.attribution_maps.map_moves import Anywhere, AuditMoves, OneFeature

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.rates import Rate
 from turnabout.audit.risk.assess import Setting, assess
 from turnabout.audit.risk.risk_report import RiskReport
 from turnabout.audit.risk.sums import Stand
 from turnabout.documents import Document
 from turnabout.errors import AuditError
+from turnabout.intervals import Rate
 from turnabout.parameters import Instance, Maybe, Share, Whole, checked
 from turnabout.studies.gaussian.gaussians import Gaussians
 

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.audit.rates import Rate
 from turnabout.audit.reach import Wobble, wobble
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.models import Differentiable, LinearMargin
 from turnabout.parameters import Finite, Share, Whole, checked

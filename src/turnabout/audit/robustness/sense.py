@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from turnabout.audit.rates import Rate
 from turnabout.core import Problem, Recourse
 from turnabout.errors import ProblemError
+from turnabout.intervals import Rate
 from turnabout.parameters import Finite, checked
 
 

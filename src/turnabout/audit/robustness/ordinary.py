@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from turnabout.audit.rates import Rate
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
+from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.parameters import Whole, checked
 from turnabout.schema import Schema, as_frame
