@@ -314,7 +314,7 @@ def test_what_cannot_be_written_is_told_before_the_work(desk, name, place, text,
         pytest.skip("folders for pictures are made")
     folder = desk[0]
     monkeypatch.setattr("turnabout.cli.named_files.open_table", lambda path: pytest.fail("the work has begun"))
-    monkeypatch.setattr("turnabout.cli.question.open_table", lambda path: pytest.fail("the work has begun"))
+    monkeypatch.setattr("turnabout.cli.posed_question.open_table", lambda path: pytest.fail("the work has begun"))
     before = sorted(path.name for path in folder.iterdir())
     done = turnabout(*(part.format(d=folder) for part in command), option, place.format(d=folder))
     assert done.returncode == 2 and text in done.told and option in done.told, done.stderr

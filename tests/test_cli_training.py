@@ -267,12 +267,12 @@ def test_any_classifier_is_calibrated_by_its_best_row(desk):
         assert certificate.threshold > 0
         best = np.max([model.predict_proba(rows[NUMBERS])[:, 1] for rows in tried], axis=0)  # all there are
         assert certificate.threshold == pytest.approx(np.partition(best, certificate.k)[certificate.k], abs=1e-9)
-    assert certificate.made_by == "the best change that Cells finds (hours changes by at most 9)"
+    assert certificate.made_by == "the best change that CellSearch finds (hours changes by at most 9)"
 
 
 def test_models_that_cannot_be_looked_into_are_tried_on_a_grid(desk):
     done = turnabout(*calibrating(desk, "neighbours"), "--reach", "hours=30")
-    assert done.returncode == 0 and "the best change that Cells finds" in done.stdout, done.stderr
+    assert done.returncode == 0 and "the best change that CellSearch finds" in done.stdout, done.stderr
     done = turnabout(*calibrating(desk, "neighbours"), "--reach", "savings=1", "--epsilon", 0.05)
     assert done.returncode == 0 and "a threshold of 0 accepts everyone" in done.told, done.stderr
 

@@ -49,7 +49,8 @@ def test_plans_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", ["rules", "training", "risk", "explaining", "files", "favourable", "models"])
-def test_page_runs_and_prints_what_it_says(page):
+def test_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     scope: dict = {}
     heard = ""
     text = (PAGE.parent / f"{page}.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from turnabout.cli.people_options import read_accepted
-from turnabout.cli.question import Question
+from turnabout.cli.posed_question import Question
 
 if TYPE_CHECKING:
     import numpy as np

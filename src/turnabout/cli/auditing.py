@@ -8,7 +8,11 @@ import typer
 
 from turnabout.cli.app import app
 from turnabout.cli.audited import Observed, group_columns, known_labels, read_repaid, retraining
-from turnabout.cli.options import (
+from turnabout.cli.posed_question import NamedFiles, pose
+from turnabout.cli.recourse import method_named, read_landing
+from turnabout.cli.reports import check_out, of_files, write_report
+from turnabout.cli.screen import say, stdout_for_data
+from turnabout.cli.shared_options import (
     CostFile,
     IdColumn,
     MethodName,
@@ -21,10 +25,6 @@ from turnabout.cli.options import (
     Threshold,
     Yes,
 )
-from turnabout.cli.question import NamedFiles, pose
-from turnabout.cli.recourse import method_named, read_landing
-from turnabout.cli.reports import check_out, of_files, write_report
-from turnabout.cli.screen import say, stdout_for_data
 from turnabout.progress_bar import Bar
 
 

@@ -7,7 +7,11 @@ from typing import Annotated, Literal
 import typer
 
 from turnabout.cli.app import app
-from turnabout.cli.options import (
+from turnabout.cli.posed_question import NamedFiles, pose
+from turnabout.cli.recourse import method_named
+from turnabout.cli.reports import check_out, of_files, write_report
+from turnabout.cli.screen import say, stdout_for_data
+from turnabout.cli.shared_options import (
     CostFile,
     IdColumn,
     MethodName,
@@ -20,10 +24,6 @@ from turnabout.cli.options import (
     Target,
     Threshold,
 )
-from turnabout.cli.question import NamedFiles, pose
-from turnabout.cli.recourse import method_named
-from turnabout.cli.reports import check_out, of_files, write_report
-from turnabout.cli.screen import say, stdout_for_data
 from turnabout.progress_bar import Bar
 
 Name = Literal[

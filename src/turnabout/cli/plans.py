@@ -11,10 +11,10 @@ import typer
 
 from turnabout.cli.app import actions_app, app
 from turnabout.cli.named_files import read_table, set_id
-from turnabout.cli.options import IdColumn, QueryLimit, RulesFile, Seed, Target, Threshold, TimeLimit
 from turnabout.cli.outputs import check_folder
-from turnabout.cli.question import NamedFiles, pose
+from turnabout.cli.posed_question import NamedFiles, pose
 from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data
+from turnabout.cli.shared_options import IdColumn, QueryLimit, RulesFile, Seed, Target, Threshold, TimeLimit
 from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:

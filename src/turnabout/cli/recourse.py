@@ -10,7 +10,10 @@ from rich.table import Table
 
 from turnabout.cli.app import app, schema_app
 from turnabout.cli.named_files import read_table
-from turnabout.cli.options import (
+from turnabout.cli.people_options import read_labels
+from turnabout.cli.posed_question import NamedFiles, Question, pose
+from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data, talk
+from turnabout.cli.shared_options import (
     CostFile,
     IdColumn,
     MethodName,
@@ -26,9 +29,6 @@ from turnabout.cli.options import (
     TimeLimit,
     Yes,
 )
-from turnabout.cli.people_options import read_labels
-from turnabout.cli.question import NamedFiles, Question, pose
-from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data, talk
 from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from turnabout.cli.screen import say
 
 if TYPE_CHECKING:
     from turnabout.audit.audit_report import AuditReport
-    from turnabout.cli.question import Question
+    from turnabout.cli.posed_question import Question
     from turnabout.explain.explain_report import ExplainReport
     from turnabout.typing import Json
 

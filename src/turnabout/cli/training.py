@@ -12,10 +12,10 @@ import typer
 
 from turnabout.cli.app import app
 from turnabout.cli.named_files import class_named, load_model, open_table, read_table
-from turnabout.cli.options import Alpha, Epsilon, ModelFile, Reach, Seed, Target, Yes
 from turnabout.cli.outputs import check_files
 from turnabout.cli.people_options import check_few_move, read_accepted, read_box, read_region
 from turnabout.cli.screen import frame_table, say, stdout_for_data, talk
+from turnabout.cli.shared_options import Alpha, Epsilon, ModelFile, Reach, Seed, Target, Yes
 from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
