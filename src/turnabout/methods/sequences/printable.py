@@ -15,8 +15,7 @@ from turnabout.core.plan import PlanColumns, Plans, replay
 from turnabout.core.problem import Problem
 from turnabout.core.run import Run
 from turnabout.core.verify import clearance
-from turnabout.methods.sequences.scores import Pairs
-from turnabout.methods.sequences.sequence_set import as_tensor
+from turnabout.methods.sequences.sequence_set import Pairs, owned
 from turnabout.methods.sequences.solve import STARTS
 from turnabout.typing import Tensor
 
@@ -126,8 +125,7 @@ class PlanPrinter:
         least = torch.full_like(x[:, 0], torch.inf)
         if not chosen:
             return Plans(sequences, r), least
-        owner = torch.tensor([i for i, _ in chosen], device=x.device)
-        flat = as_tensor([sequence for _, sequence in chosen], self.longest, x.device)
+        owner, flat = owned(chosen, self.longest, x.device)
         start = torch.zeros(len(chosen), self.longest, size, dtype=x.dtype, device=x.device)
         for k, parameters in enumerate(given):
             start[k, : len(parameters)] = parameters

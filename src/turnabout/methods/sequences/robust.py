@@ -13,7 +13,7 @@ from turnabout.core.plan_noise import draws_of, largest_theta, under_noise
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.printable import PlanPrinter
 from turnabout.methods.sequences.sequence_search import SequenceSearch
-from turnabout.methods.sequences.sequence_set import ActionSequence, as_tensor
+from turnabout.methods.sequences.sequence_set import ActionSequence, owned
 from turnabout.methods.sequences.trust import walk
 from turnabout.models import Differentiable
 from turnabout.typing import Tensor
@@ -171,8 +171,7 @@ class FirmPlans:
         chosen = [(i, sequence) for i in range(len(x)) for sequence in search.ranked(i, padded=True, most=SLIPPED)]
         if not chosen:
             return out
-        owner = torch.tensor([i for i, _ in chosen], dtype=torch.long, device=device)
-        batch = search.solver.batch(owner, as_tensor([sequence for _, sequence in chosen], longest, device))
+        batch = search.solver.batch(*owned(chosen, longest, device))
         rows = [ledger.place[i][sequence] for i, sequence in chosen]
         r = torch.zeros(len(chosen), longest, size, dtype=x.dtype, device=device)
         for k, row in enumerate(rows):
