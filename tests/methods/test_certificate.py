@@ -7,15 +7,10 @@ import math
 import pytest
 import torch
 from test_certificate_cases import Case, Net, Straight, blank, finish, look_at, random_case, refuse, sampled
+from tests.methods.sequences.known_optima import cheapest_absolute, cheapest_by_scan, cheapest_squared
 
 from turnabout.datasets.data_files import on_disk
-from turnabout.methods.sequences.certificate import (
-    certify,
-    cheapest_absolute,
-    cheapest_by_scan,
-    cheapest_squared,
-    reduce,
-)
+from turnabout.methods.sequences.certificate import certify, reduce
 from turnabout.studies import domains
 
 KINDS = ["linear", "net", "deep", "trees"]

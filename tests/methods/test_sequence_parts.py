@@ -16,11 +16,11 @@ import turnabout as ta
 from turnabout.actions import Absolute, Action, ActionSet, KeepRatio, Parameter, Set, Shift, Squared, new, old
 from turnabout.methods.sequences.batch import Best
 from turnabout.methods.sequences.carlini import OVERFLOW, RELAXATIONS, STEEP, Descent, Published, exponential
-from turnabout.methods.sequences.parameter_prices import own_price, reach
+from turnabout.methods.sequences.parameter_prices import own_price, own_prices, reach
 from turnabout.methods.sequences.printable import printable, tightened
 from turnabout.methods.sequences.scores import SCORES, loss_slope
 from turnabout.methods.sequences.sequence_search import Ledger
-from turnabout.methods.sequences.shrink import kinks, shrink
+from turnabout.methods.sequences.shrink import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.trust import Prices, convex_step, walk
 from turnabout.schema import Category, Number, Schema
@@ -232,7 +232,7 @@ def test_the_screen_keeps_accepted_ones_by_cost_then_near_ones():
 def test_shrinking_finds_the_boundary_without_gradients():
     action = Action("A", Set("a", "x"), Absolute("a"), parameters=[Parameter("x")])
     batch = batch_of(one_action(action), person(), [[0]])
-    assert float(kinks(batch, torch.zeros(1, 1, 1, dtype=F64))) == 4  # doing nothing is to set a to 4
+    assert float(own_prices(batch, torch.zeros(1, 1, 1, dtype=F64))[2]) == 4  # doing nothing is to set a to 4
     best = Best(tensor(90).reshape(1, 1, 1), tensor(86), tensor(70))
     shrink(batch, best, tensor(0.0))
     assert float(best.r) == pytest.approx(20, abs=2e-3) and float(best.cost) == pytest.approx(16, abs=2e-3)

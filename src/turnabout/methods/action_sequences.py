@@ -11,19 +11,18 @@ import torch
 
 from turnabout.core import Method, Problem, Proposal
 from turnabout.core.plan import PlanColumns, Plans
-from turnabout.core.plan_noise import draws_of, largest_theta, under_noise
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Best
 from turnabout.methods.sequences.carlini import RELAXATIONS, Descent, Relaxation
-from turnabout.methods.sequences.printable import Accept, printable, tightened
+from turnabout.methods.sequences.printable import PlanPrinter, tightened
 from turnabout.methods.sequences.proof_engines import ENGINES, ProofEngine
-from turnabout.methods.sequences.robust import CHECKS, DRAWS, Slips, harden, spread
+from turnabout.methods.sequences.robust import FirmPlans
 from turnabout.methods.sequences.rules import Rules
 from turnabout.methods.sequences.scores import SCORES, SequenceScore
 from turnabout.methods.sequences.sequence_search import SequenceSearch
 from turnabout.methods.sequences.sequence_set import ActionSequence, SequenceSet, as_tensor
-from turnabout.methods.sequences.solve import STARTS, Effort, Solver
+from turnabout.methods.sequences.solve import Effort, Solver
 from turnabout.methods.sequences.state_margins import StateMargins
 from turnabout.parameters import Finite, Flag, Instance, Maybe, Share, Whole, checked
 from turnabout.typing import Tensor
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
     from turnabout.methods.sequences.certificate import Certificates
 
 EXPLORE, PROVE = 0.5, 0.7  # shares of the time left for finding plans that are to be proved, and for proofs
-HARDEN = 0.5  # and for plans that bear slips
 SAVED = 0.3  # share of the queries that is left for printing plans
-SLIPPED = 48  # sequences of a person that are tried when plans must bear slips
 MOST_SEQUENCES = 20_000  # sequences over which a lower bound is proved
 SPARE = 6  # plans made printable for each person, beyond the options asked for
 
@@ -163,13 +160,14 @@ class ActionSequences(Method):
         chosen = [(i, sequence) for i in range(len(x)) for sequence in _choice(search, i, SPARE + 2 * self.run.options)]
         given = [search.ledger.r[search.ledger.place[i][sequence]] for i, sequence in chosen]
         with self.run.within(PROVE if self.certify or self.robust is not None else 1.0):
-            plans, cost = self._print(x, chosen, given)
+            plans, cost = self._printer.plans(x, chosen, given)
         with self.run.within(PROVE):
             proved = self._certify(x, search, cost) if self.certify and not self._is_limited else None
         if proved is not None:
             plans = self._add_proved(x, search, plans, proved, cost)
         if self.robust is not None:
-            plans = self._robust(x, search, plans)
+            firm = FirmPlans(self._printer, self.robust, self.robust_share, self.robust_limit)
+            plans = firm.plans(x, search, plans)
         proposal = Proposal(x.unsqueeze(1), plans=plans)
         if proved is not None:
             plans.lower_bound = torch.where(torch.isfinite(proved.lower_bound), proved.lower_bound, torch.nan)
@@ -181,6 +179,10 @@ class ActionSequences(Method):
                     f"{proved.how[i]} over all their parameters."
                 )
         return proposal
+
+    @property
+    def _printer(self) -> PlanPrinter:
+        return PlanPrinter(self.problem_, self.run, self.ask, self.max_steps)
 
     @property
     def _is_limited(self) -> bool:
@@ -232,7 +234,7 @@ class ActionSequences(Method):
             given.append(r)
         if not chosen:
             return plans
-        more, _ = self._print(x, chosen, given)
+        more, _ = self._printer.plans(x, chosen, given)
         return Plans(torch.cat([plans.sequences, more.sequences], 1), torch.cat([plans.r, more.r], 1))
 
     def explore(self, x: Tensor) -> SequenceSearch:
@@ -270,113 +272,6 @@ class ActionSequences(Method):
             last=self.passes < 2,
             rules=Rules.of(problem, actions.tables, x),
         )
-
-    def _print(
-        self, x: Tensor, chosen: list[tuple[int, ActionSequence]], given: list[Tensor], accept: Accept | None = None
-    ) -> tuple[Plans, Tensor]:
-        """Sequences of people with their parameters as printable plans, (n, k, ...); -1 where `accept` refuses.
-
-        Also the cost (n,) of each person's cheapest, inf for none.
-        """
-        assert self.problem_.actions is not None
-        size = self.problem_.actions.tables.gain.shape[1]
-        counts = torch.bincount(torch.tensor([i for i, _ in chosen], dtype=torch.long), minlength=len(x))
-        width = max(1, int(counts.max())) if len(x) else 1
-        sequences = torch.full((len(x), width, self.max_steps), -1, dtype=torch.long, device=x.device)
-        r = torch.zeros(len(x), width, self.max_steps, size, dtype=x.dtype, device=x.device)
-        least = torch.full_like(x[:, 0], torch.inf)
-        if not chosen:
-            return Plans(sequences, r), least
-        owner = torch.tensor([i for i, _ in chosen], device=x.device)
-        flat = as_tensor([sequence for _, sequence in chosen], self.max_steps, x.device)
-        start = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=x.device)
-        for k, parameters in enumerate(given):
-            start[k, : len(parameters)] = parameters
-        clear, expired = clearance(self.problem_), lambda: self.run.expired
-        cost = torch.full_like(start[:, 0, 0], torch.inf)
-        slot = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
-        turns = torch.arange(len(owner), device=x.device)
-        if self.run.time_limit is not None:  # everyone's first plan first
-            turns = slot.argsort(stable=True)
-        for part in self.run.parts(len(chosen), len(chosen), "print", STARTS):
-            at = turns[part]
-            mine = None if accept is None else _of_part(accept, at)
-            printed = printable(self.problem_, x[owner[at]], flat[at], start[at], clear, self.ask, expired, mine)
-            start[at], cost[at] = printed.r, printed.cost
-        if accept is not None:
-            flat = torch.where(torch.isfinite(cost).unsqueeze(1), flat, -1)
-        sequences[owner, slot], r[owner, slot] = flat, start
-        return Plans(sequences, r), least.scatter_reduce(0, owner, cost, "amin")
-
-    def _robust(self, x: Tensor, search: SequenceSearch, plans: Plans) -> Plans:
-        """Plans that bear slips; people for whom no sequence has one keep their ordinary plans."""
-        assert self.robust is not None
-        problem, ledger, device = self.problem_, search.ledger, x.device
-        size, few = plans.r.shape[3], 3 + self.run.options
-        chosen = [(i, sequence) for i in range(len(x)) for sequence in search.ranked(i, padded=True, most=SLIPPED)]
-        # shares are counted over draws: aim beyond, so that what is asked for holds for other draws as well
-        aim = min(1.0, self.robust_share + spread(self.robust_share, DRAWS))
-        slips = Slips(self.robust, aim, draws_of(DRAWS, self.max_steps, size, self.run.rng("slips")).to(device))
-        hard: list[dict[ActionSequence, tuple[float, Tensor]]] = [{} for _ in range(len(x))]
-        if chosen:
-            owner = torch.tensor([i for i, _ in chosen], dtype=torch.long, device=device)
-            batch = search.solver.batch(owner, as_tensor([sequence for _, sequence in chosen], self.max_steps, device))
-            rows = [ledger.place[i][sequence] for i, sequence in chosen]
-            r = torch.zeros(len(chosen), self.max_steps, size, dtype=x.dtype, device=device)
-            for k, row in enumerate(rows):
-                r[k, : len(ledger.r[row])] = ledger.r[row].to(device)
-            cost = torch.tensor([ledger.cost[row] for row in rows], dtype=x.dtype, device=device)
-            rounds = search.solver.effort.rounds
-            with self.run.within(HARDEN):
-                for part in self.run.parts(len(chosen), len(chosen), "harden", DRAWS):
-                    known = Best(r[part], cost[part], cost[part])
-                    at = torch.arange(part.start, part.stop, device=device)
-                    best = harden(batch.pick(at), known, slips, rounds, lambda: self.run.expired)
-                    for k, (i, sequence) in enumerate(chosen[part]):
-                        hard[i][sequence] = float(best.cost[k]), best.r[k]
-        firm_ones: list[tuple[int, ActionSequence, Tensor]] = []
-        for i, mine in enumerate(hard):
-            costs = {sequence: c for sequence, (c, _) in mine.items()}
-            most = self.robust_limit * ledger.incumbent[i]
-            ranked = [sequence for sequence in search.worthwhile(costs) if costs[sequence] <= most]
-            firm_ones += [(i, sequence, mine[sequence][1]) for sequence in ranked[:few]]
-        check = draws_of(CHECKS, self.max_steps, size, self.run.rng("check"))
-        enough = min(1.0, self.robust_share + 3 * spread(self.robust_share, CHECKS))
-        people = torch.tensor([i for i, _, _ in firm_ones], dtype=torch.long, device=device)
-
-        def accept(at: Tensor, sequence: Tensor, parameters: Tensor) -> Tensor:
-            kept = under_noise(problem, x[people[at]], sequence, parameters, self.robust or 0.0, check)
-            return kept.allowed >= enough
-
-        firm, _ = self._print(x, [(i, w) for i, w, _ in firm_ones], [r for _, _, r in firm_ones], accept)
-        return self._merge_firm(x, plans, firm, slips.noise)
-
-    def _merge_firm(self, x: Tensor, plans: Plans, firm: Plans, noise: Tensor) -> Plans:
-        """Firm plans for whoever has one, ordinary ones for the others, each with what it withstands."""
-        has = (firm.sequences >= 0).flatten(1).any(1)
-        width = max(firm.sequences.shape[1], plans.sequences.shape[1])
-        both = Plans(_widen(plans.sequences, width, -1), _widen(plans.r, width, 0.0))
-        both.sequences[has], both.r[has] = _widen(firm.sequences, width, -1)[has], _widen(firm.r, width, 0.0)[has]
-        live = (both.sequences >= 0).any(-1)
-        both.tolerance = torch.full(live.shape, torch.nan, dtype=x.dtype, device=x.device)
-        who, slot = live.nonzero(as_tuple=True)
-        for part in self.run.parts(len(who), max(1, len(who)), "tolerance", 10 * DRAWS):
-            i, k = who[part], slot[part]
-            both.tolerance[i, k] = largest_theta(
-                self.problem_, x[i], both.sequences[i, k], both.r[i, k], self.robust_share, noise
-            )
-        return both
-
-
-def _of_part(accept: Accept, at: Tensor) -> Accept:
-    """`accept` for some of the plans, those at places `at`."""
-    return lambda rows, sequences, r: accept(at[rows], sequences, r)
-
-
-def _widen(part: Tensor, width: int, value: float) -> Tensor:
-    """(n, k, ...) -> (n, width, ...), filled up with a value."""
-    more = part.new_full((part.shape[0], width - part.shape[1], *part.shape[2:]), value)
-    return torch.cat([part, more], 1)
 
 
 def _choice(search: SequenceSearch, i: int, count: int) -> list[ActionSequence]:

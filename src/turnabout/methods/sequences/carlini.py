@@ -11,7 +11,7 @@ import torch
 
 from turnabout.actions.steps import Path
 from turnabout.methods.sequences.batch import Batch, Best
-from turnabout.methods.sequences.parameter_prices import own_price, reach
+from turnabout.methods.sequences.parameter_prices import own_prices, reach
 from turnabout.nn.adam import Adam
 from turnabout.parameters import Named
 from turnabout.typing import Tensor
@@ -222,13 +222,7 @@ def exponential(batch: Batch, slack: Tensor) -> Tensor:
 
 def sizes(batch: Batch) -> Tensor:
     """(B, T, P) natural unit of each parameter: a change that costs about one, within what is declared."""
-    unit = batch.script.unit.transpose(0, 1).clone()
-    zero = torch.zeros_like(unit)
-    old = batch.start
-    for t in range(batch.script.steps):
-        for p in range(unit.shape[2]):
-            absolute, squared, _ = own_price(batch, t, old, zero[:, t], p)
-            far = reach(absolute, squared, torch.ones_like(absolute))
-            unit[:, t, p] = torch.minimum(unit[:, t, p], torch.where(torch.isfinite(far), far, unit[:, t, p]))
-        old = batch.script.move(t, old, zero[:, t])
-    return unit.clamp(min=1e-12)
+    unit = batch.script.unit.transpose(0, 1)
+    absolute, squared, _ = own_prices(batch, torch.zeros_like(unit))
+    far = reach(absolute, squared, torch.ones_like(unit))
+    return torch.where(torch.isfinite(far), torch.minimum(unit, far), unit).clamp(min=1e-12)

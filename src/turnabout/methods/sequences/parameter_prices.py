@@ -29,8 +29,20 @@ def own_price(batch: Batch, t: int, old: Tensor, r: Tensor, p: int) -> tuple[Ten
     return (linear * moved.abs()).sum(-1), (curved * moved * moved).sum(-1), kink
 
 
+def own_prices(batch: Batch, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same for all parameters at r (B, T, P), each while the others stand still; (B, T, P) each."""
+    absolute, squared, kink = torch.zeros_like(r), torch.zeros_like(r), torch.zeros_like(r)
+    old = batch.start
+    for t in range(batch.script.steps):
+        for p in range(r.shape[2]):
+            absolute[:, t, p], squared[:, t, p], kink[:, t, p] = own_price(batch, t, old, r[:, t], p)
+        old = batch.script.move(t, old, r[:, t])
+    return absolute, squared, kink
+
+
 def reach(absolute: Tensor, squared: Tensor, budget: Tensor) -> Tensor:
     """How far a parameter may go from its kink for at most `budget`; inf where moving is free."""
+    budget = budget.clamp(min=0)
     root = (absolute * absolute + 4 * squared * budget).sqrt()
     # the stable form of (root - absolute) / (2 squared), which also holds where squared is zero
     far = 2 * budget / (absolute + root).clamp(min=TINY * TINY)

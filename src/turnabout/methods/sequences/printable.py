@@ -11,8 +11,12 @@ import torch
 
 from turnabout.actions import BoundActions
 from turnabout.actions.steps import TINY
-from turnabout.core.plan import PlanColumns, replay
+from turnabout.core.plan import PlanColumns, Plans, replay
 from turnabout.core.problem import Problem
+from turnabout.core.run import Run
+from turnabout.core.verify import clearance
+from turnabout.methods.sequences.sequence_set import Pairs, owned
+from turnabout.methods.sequences.solve import STARTS
 from turnabout.typing import Tensor
 
 PUSHES = (0.0, 1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 5e-2)  # how far beyond a plan to look when rounding lost the decision
@@ -94,6 +98,57 @@ def printable(
         better = offer(rows, out.r[rows].unsqueeze(1) + moves * step[rows].unsqueeze(1))
         rows = rows[better]
     return out
+
+
+@dataclass(frozen=True)
+class PlanPrinter:
+    """Prints what a search has found for the people of a chunk; `longest` is the length of its plans."""
+
+    problem: Problem
+    run: Run
+    ask: Callable[[Tensor], Tensor]
+    longest: int
+
+    def plans(
+        self, x: Tensor, chosen: Pairs, given: list[Tensor], accept: Accept | None = None
+    ) -> tuple[Plans, Tensor]:
+        """Sequences of people with their parameters as printable plans, (n, k, ...); -1 where `accept` refuses.
+
+        Also the cost (n,) of each person's cheapest, inf for none.
+        """
+        assert self.problem.actions is not None
+        size = self.problem.actions.tables.gain.shape[1]
+        counts = torch.bincount(torch.tensor([i for i, _ in chosen], dtype=torch.long), minlength=len(x))
+        width = max(1, int(counts.max())) if len(x) else 1
+        sequences = torch.full((len(x), width, self.longest), -1, dtype=torch.long, device=x.device)
+        r = torch.zeros(len(x), width, self.longest, size, dtype=x.dtype, device=x.device)
+        least = torch.full_like(x[:, 0], torch.inf)
+        if not chosen:
+            return Plans(sequences, r), least
+        owner, flat = owned(chosen, self.longest, x.device)
+        start = torch.zeros(len(chosen), self.longest, size, dtype=x.dtype, device=x.device)
+        for k, parameters in enumerate(given):
+            start[k, : len(parameters)] = parameters
+        clear, expired = clearance(self.problem), lambda: self.run.expired
+        cost = torch.full_like(start[:, 0, 0], torch.inf)
+        slot = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
+        turns = torch.arange(len(owner), device=x.device)
+        if self.run.time_limit is not None:  # everyone's first plan first
+            turns = slot.argsort(stable=True)
+        for part in self.run.parts(len(chosen), len(chosen), "print", STARTS):
+            at = turns[part]
+            mine = None if accept is None else _of_part(accept, at)
+            printed = printable(self.problem, x[owner[at]], flat[at], start[at], clear, self.ask, expired, mine)
+            start[at], cost[at] = printed.r, printed.cost
+        if accept is not None:
+            flat = torch.where(torch.isfinite(cost).unsqueeze(1), flat, -1)
+        sequences[owner, slot], r[owner, slot] = flat, start
+        return Plans(sequences, r), least.scatter_reduce(0, owner, cost, "amin")
+
+
+def _of_part(accept: Accept, at: Tensor) -> Accept:
+    """`accept` for some of the plans, those at places `at`."""
+    return lambda rows, sequences, r: accept(at[rows], sequences, r)
 
 
 def tightened(problem: Problem) -> BoundActions:

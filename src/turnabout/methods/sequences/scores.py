@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from turnabout.errors import MethodError
-from turnabout.methods.sequences.sequence_set import ActionSequence
+from turnabout.methods.sequences.sequence_set import Pairs
 from turnabout.models import Differentiable, Model
 from turnabout.parameters import Named
 from turnabout.typing import Tensor
@@ -17,7 +17,6 @@ from turnabout.typing import Tensor
 if TYPE_CHECKING:
     from turnabout.methods.sequences.sequence_search import SequenceSearch
 
-Pairs = list[tuple[int, ActionSequence]]  # people and sequences
 AT_A_TIME = 8  # sequences of a person that are solved before the next are chosen, where their number is not counted
 
 

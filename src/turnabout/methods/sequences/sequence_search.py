@@ -10,8 +10,8 @@ import torch
 
 from turnabout.core.run import Run
 from turnabout.methods.sequences.batch import Batch, Best
-from turnabout.methods.sequences.scores import Pairs, SequenceScore
-from turnabout.methods.sequences.sequence_set import ActionSequence, SequenceSet, as_tensor
+from turnabout.methods.sequences.scores import SequenceScore
+from turnabout.methods.sequences.sequence_set import ActionSequence, Pairs, SequenceSet, owned
 from turnabout.methods.sequences.solve import STARTS, Parts, Solver
 from turnabout.typing import Tensor
 
@@ -196,8 +196,7 @@ class SequenceSearch:
         """Solve sequences and enter them, from the parameters of parents (again: of themselves and all relatives)."""
         device = self.solver.decision.x.device
         longest = max(len(sequence) for _, sequence in pairs)
-        owner = torch.tensor([i for i, _ in pairs], device=device)
-        sequences = as_tensor([sequence for _, sequence in pairs], longest, device)
+        owner, sequences = owned(pairs, longest, device)
         budget = torch.tensor(
             [self._budget(i, sequence, again) for i, sequence in pairs], dtype=torch.float64, device=device
         )
@@ -228,8 +227,7 @@ class SequenceSearch:
         if not pairs or self.solver.actions.free:
             return pairs
         device = self.solver.decision.x.device
-        owner = torch.tensor([i for i, _ in pairs], device=device)
-        sequences = as_tensor([sequence for _, sequence in pairs], length, device)
+        owner, sequences = owned(pairs, length, device)
         keep = torch.zeros(len(pairs), dtype=torch.bool, device=device)
         for some in self.parts(len(pairs), 1 << 15, "guards"):
             keep[some] = _guards_hold(self.solver.batch(owner[some], sequences[some]))
@@ -248,12 +246,11 @@ class SequenceSearch:
     def ends(self, pairs: Pairs) -> Tensor:
         """(pairs, d) the rows to which solved sequences lead."""
         decision, device = self.solver.decision, self.solver.decision.x.device
-        owner = torch.tensor([i for i, _ in pairs], dtype=torch.long, device=device)
-        out = decision.x[owner].clone()
+        out = decision.x[torch.tensor([i for i, _ in pairs], dtype=torch.long, device=device)].clone()
         for length in {len(sequence) for _, sequence in pairs} - {0}:
             rows = [k for k, (_, sequence) in enumerate(pairs) if len(sequence) == length]
             mine = [pairs[k] for k in rows]
-            batch = self.solver.batch(owner[rows], as_tensor([sequence for _, sequence in mine], length, device))
+            batch = self.solver.batch(*owned(mine, length, device))
             r = torch.stack([self.ledger.r[self.ledger.place[i][sequence]] for i, sequence in mine]).to(device)
             out[rows] = decision.tables.encoded(out[rows], batch.script.roll(batch.start, r).end)
         return out

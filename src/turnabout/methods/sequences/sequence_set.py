@@ -11,6 +11,7 @@ from turnabout.actions import BoundActions
 from turnabout.typing import Tensor
 
 ActionSequence = tuple[int, ...]
+Pairs = list[tuple[int, ActionSequence]]  # people and sequences
 
 
 @dataclass
@@ -87,3 +88,9 @@ def as_tensor(sequences: list[ActionSequence], length: int, device: torch.device
     """Sequences -> (W, length), padded with -1."""
     padded = [list(sequence) + [-1] * (length - len(sequence)) for sequence in sequences]
     return torch.tensor(padded, dtype=torch.long, device=device).reshape(len(sequences), length)
+
+
+def owned(pairs: Pairs, length: int, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """Pairs of a person and a sequence -> owner (B,) and sequences (B, length), padded with -1."""
+    owner = torch.tensor([i for i, _ in pairs], dtype=torch.long, device=device)
+    return owner, as_tensor([sequence for _, sequence in pairs], length, device)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from turnabout.methods.sequences.batch import Batch, Best
-from turnabout.methods.sequences.parameter_prices import own_price
+from turnabout.methods.sequences.parameter_prices import own_prices
 from turnabout.typing import Tensor
 
 HALVINGS = 16
@@ -35,21 +35,10 @@ def shrink(
         which = marks.repeat(len(live), 1, 1)
         out = best.take(live[rows])
         halvings = HALVINGS if batch.rules is None else FINELY
-        _bisect(many, out, kinks(part, r)[rows], which, target[live][rows], halvings)
+        _bisect(many, out, own_prices(part, r)[2][rows], which, target[live][rows], halvings)
         pick = out.cost.reshape(len(live), len(marks)).argmin(1)
         at = torch.arange(len(live), device=r.device) * len(marks) + pick
         best.put(live, out.take(at))
-
-
-def kinks(batch: Batch, r: Tensor) -> Tensor:
-    """(B, T, P) the parameters at which each step costs least, the others at r."""
-    out = torch.zeros_like(r)
-    old = batch.start
-    for t in range(batch.script.steps):
-        for p in range(r.shape[2]):
-            out[:, t, p] = own_price(batch, t, old, r[:, t], p)[2]
-        old = batch.script.move(t, old, r[:, t])
-    return out
 
 
 def _bisect(batch: Batch, best: Best, rest: Tensor, which: Tensor, target: Tensor, halvings: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.methods.sequences.batch import Batch, Best
-from turnabout.methods.sequences.parameter_prices import own_price, reach
+from turnabout.methods.sequences.parameter_prices import own_prices, reach
 from turnabout.typing import Tensor
 
 HALVINGS = 28  # of the multiplier, on a logarithmic scale
@@ -37,12 +37,7 @@ class Prices:
 
 def prices(batch: Batch, r: Tensor, slope: Tensor) -> Prices:
     """The separable part of the cost at r (B, T, P), from the tables; what is left of its slope goes to `cross`."""
-    script, old = batch.script, batch.start
-    absolute, squared, kink = torch.zeros_like(r), torch.zeros_like(r), torch.zeros_like(r)
-    for t in range(script.steps):
-        for p in range(r.shape[2]):
-            absolute[:, t, p], squared[:, t, p], kink[:, t, p] = own_price(batch, t, old, r[:, t], p)
-        old = script.move(t, old, r[:, t])
+    absolute, squared, kink = own_prices(batch, r)
     own = absolute * torch.sign(r - kink) + 2 * squared * (r - kink)
     at_kink = r == kink
     cross = torch.where(at_kink, torch.zeros_like(r), slope - own)

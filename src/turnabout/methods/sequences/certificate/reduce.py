@@ -8,7 +8,7 @@ from itertools import combinations
 import torch
 
 from turnabout.actions.steps import StepTables
-from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, loosening, make_jobs
+from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, is_led, loosening, make_jobs
 from turnabout.methods.sequences.certificate.parameter_boxes import roll
 from turnabout.solvers.bounds import Hull
 from turnabout.typing import Tensor
@@ -38,7 +38,7 @@ class Traits:
     @classmethod
     def of(cls, tables: StepTables, kinds: Kinds) -> Traits:
         """Read off the tables."""
-        led = tables.leader != torch.arange(tables.leader.shape[1], device=tables.leader.device)
+        led = is_led(tables)
         shares = led.clone()
         for a, j in led.nonzero().tolist():
             shares[a, tables.leader[a, j]] = True

@@ -14,18 +14,11 @@ from turnabout.methods.sequences.certificate.parameter_boxes import (
     interval,
     roll,
 )
+from turnabout.methods.sequences.parameter_prices import reach
 from turnabout.typing import Tensor
 
 ROUNDS = 4
 EDGE = 1e-11  # share of its size by which a box stays larger than computed
-
-
-def reach_of(linear: Tensor, curved: Tensor, budget: Tensor) -> Tensor:
-    """The largest |z| with linear |z| + curved z^2 <= budget; inf where moving is free."""
-    budget = budget.clamp(min=0)
-    root = (linear * linear + 4 * curved * budget).sqrt()
-    far = 2 * budget / (linear + root).clamp(min=TINY * TINY)  # the stable form of (root - linear) / (2 curved)
-    return torch.where(((linear <= 0) & (curved <= 0)) | torch.isinf(budget), torch.inf, far)
 
 
 def first_boxes(jobs: Jobs, budget: Tensor) -> tuple[Jobs, Tensor, Tensor, Tensor]:
@@ -47,7 +40,7 @@ def first_boxes(jobs: Jobs, budget: Tensor) -> tuple[Jobs, Tensor, Tensor, Tenso
         jobs = jobs.with_scales(scales)
         least, most = _limits(jobs, t, low, high)
         linear, curved, kink, _ = coefficients(jobs, t, low, high)
-        far = reach_of(linear, curved, (budget - jobs.constant).unsqueeze(1))
+        far = reach(linear, curved, (budget - jobs.constant).unsqueeze(1))
         free = (jobs.gain[:, t] != 0).any(-1)
         least = torch.where(free, torch.maximum(least, kink - far), 0.0)
         most = torch.where(free, torch.minimum(most, kink + far), 0.0)
@@ -113,7 +106,7 @@ def shrink_by_price(price: PriceBound, low: Tensor, high: Tensor, budget: Tensor
     """Keep of a box only where each parameter's own price leaves the others their least; and (B,) whether any is."""
     least = price.least(low, high)
     left = (budget - price.constant - least.sum(-1)).unsqueeze(-1) + least
-    far = reach_of(price.linear, price.curved, left)
+    far = reach(price.linear, price.curved, left)
     alive = (budget >= price.constant + least.sum(-1)) | torch.isinf(budget)
     least_theta, most_theta = price.kink - far, price.kink + far
     return *_within(least_theta, most_theta, low, high), alive
