@@ -236,7 +236,7 @@ class _Audit:
     def _noise(self, problem: Problem) -> Noise | None:
         """Slips in execution; none where they were not asked for, or where there is nothing to shake."""
         from turnabout.audit.fairness.outcomes import Noise
-        from turnabout.audit.reach import wobble
+        from turnabout.audit.wobble import wobble
         from turnabout.errors import ProblemError
 
         if not self.asked["noise"]:
