@@ -337,8 +337,8 @@ def best_rows(model: Model, region: Region | None) -> Callable[[pd.DataFrame], p
     """
     from turnabout.models import Differentiable
     from turnabout.rules import Box
+    from turnabout.solvers.cell_search import CellSearch
     from turnabout.train import ProjectedSteps, attain
-    from turnabout.train.cell_search import CellSearch
 
     within = region or Box()
     sloped = isinstance(model, Differentiable)
