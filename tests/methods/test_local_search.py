@@ -15,11 +15,11 @@ from turnabout.core import Problem, Status
 from turnabout.costs import L0, L1, L2
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.local_search import LocalSearch
-from turnabout.methods.rows_to_try import LegalRows
 from turnabout.methods.single_changes import ManyCuts, SingleChanges
 from turnabout.models import Trees, wrap
 from turnabout.rules import AtMost, Implies, Linear, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
+from turnabout.solvers.legal_rows import LegalRows
 
 MIXED = Schema(
     (
@@ -156,7 +156,7 @@ def test_choices_list_every_row_once():
     people = people_of(np.random.default_rng(3), 12)
     x = MIXED.encode(people)
     choices = LegalRows.of(MIXED, x, torch.zeros(12, len(MIXED), dtype=torch.bool))
-    owner, rows = choices.rows(torch.arange(12))
+    owner, rows = choices.every(torch.arange(12))
     for i, person in people.iterrows():
         count = int(np.prod([len(legal_values(MIXED[n], person[n])) for n in MIXED.names]))
         mine = rows[owner == i]

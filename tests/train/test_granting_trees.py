@@ -11,8 +11,8 @@ import turnabout as ta
 from turnabout.errors import TrainingError
 from turnabout.models import Trees
 from turnabout.rules import Ball, Box, Budget
+from turnabout.solvers.cell_search import CellSearch
 from turnabout.train import GrantingTrees, calibrate
-from turnabout.train.cell_search import CellSearch
 
 SCHEMA = ta.Schema(
     (
@@ -146,7 +146,7 @@ def test_more_cells_than_can_be_tried_are_thinned(plain, monkeypatch):
     x = SCHEMA.encode(applicants(100)[0])
     around = REGION.bind(SCHEMA).around(x)
     exact = plain.margin(x + CellSearch()(plain, around))
-    monkeypatch.setattr("turnabout.train.cell_search.MOST_ROWS", 8)
+    monkeypatch.setattr("turnabout.solvers.cell_search.MOST_ROWS", 8)
     thinned = plain.margin(x + CellSearch(2)(plain, around))
     assert (exact >= thinned).all() and (thinned >= plain.margin(x)).all() and (exact > thinned).any()
 

@@ -17,7 +17,6 @@ from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroups import Subgroup, worst_subgroup
 from turnabout.audit.promises.lasting import Lasting, lasting
 from turnabout.audit.promises.retrain import Retrained, Retraining, after_retraining
-from turnabout.audit.reach import wobble
 from turnabout.audit.risk.accepting import Accept
 from turnabout.audit.risk.compliance import Compliance
 from turnabout.audit.risk.landing_plane import landing_plane
@@ -25,6 +24,7 @@ from turnabout.audit.risk.price import LandingPrice, price_of_landing
 from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
 from turnabout.audit.risk.risk_people import read_labels
 from turnabout.audit.risk.risk_report import RiskReport
+from turnabout.audit.wobble import wobble
 from turnabout.core import Method, Problem, Recourse
 from turnabout.core.arguments import as_landing, as_progress
 from turnabout.core.landing_targets import Calibration, Landing, Mirror

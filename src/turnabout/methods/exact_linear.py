@@ -14,7 +14,7 @@ from turnabout.core.verify import clearance
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
-from turnabout.methods.moves import Moves, bent_features, only_jumps, straighten, worthwhile
+from turnabout.methods.moves import Moves, bent_features, straighten, worthwhile
 from turnabout.methods.program import PersonProgram, fits, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Additive
@@ -88,7 +88,7 @@ class ExactLinear(Method):
         for f, feature in bent_features(problem.schema, self.terms_).items():
             column, (least, most) = problem.schema.slices[f].start, grid_ends(feature)
             values = most - least + 1
-            if only_jumps(self.terms_, column):
+            if self.terms_.only_jumps(column):
                 values = len(worthwhile(feature, self.terms_, column))
             if feature.moves != "fixed" and values > LONGEST:
                 raise MethodError(

@@ -10,9 +10,10 @@ from turnabout.core import GUARD, Method, Problem, Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.incumbent import SAME, Incumbent
-from turnabout.methods.rows_to_try import LegalRows, accepted_rows, nearest, scattered
+from turnabout.methods.rows_to_try import accepted_rows, nearest, scattered
 from turnabout.methods.single_changes import MoveTargets, SingleChanges
 from turnabout.parameters import Whole, checked
+from turnabout.solvers.legal_rows import LegalRows
 from turnabout.typing import Tensor
 
 BLOCK = 1 << 15  # rows between two looks at the clock
@@ -183,7 +184,7 @@ class LocalSearch(Method):
         small = (count <= self.exhaustive).nonzero().squeeze(1)
         group = torch.div(count[small].cumsum(0), COUNTED, rounding_mode="floor")
         for g in group.unique().tolist():
-            owner, rows = choices.rows(small[group == g])
+            owner, rows = choices.every(small[group == g])
             if self.problem_.schema.derived:  # what follows may lie where nobody can choose
                 rows = torch.cat([rows, self.problem_.follow(choices.x[owner], rows)])
                 owner = torch.cat([owner, owner])

@@ -45,16 +45,11 @@ def worthwhile(feature: Scalar, terms: Terms, column: int) -> Tensor:
     Between two jumps nothing is gained, so the nearest value of a piece is its cheapest.
     """
     least, most = grid_ends(feature)
-    if not only_jumps(terms, column):
+    if not terms.only_jumps(column):
         return torch.arange(least, most + 1, dtype=torch.float64)
     after = first_beyond(feature, terms.cuts(column).cpu())
     q = torch.cat([after, after - 1, torch.tensor([least, most], dtype=torch.float64)])
     return torch.unique(q[(q >= least) & (q <= most)])
-
-
-def only_jumps(terms: Terms, column: int) -> bool:
-    """Whether the margin is flat in a column but for its jumps."""
-    return float(terms.weights[column]) == 0 and not bool((terms.columns == column).any())
 
 
 @dataclass(frozen=True)

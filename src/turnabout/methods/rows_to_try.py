@@ -1,56 +1,15 @@
-"""Rows to ask about: all legal rows of a person who has only few, near accepted people, and random changes."""
+"""Rows to ask about where there are too many for all of them: near accepted people, and random changes."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 
 from turnabout.core import Problem
 from turnabout.schema import Category, Schema
-from turnabout.schema.legal_values import Others, others_of
 from turnabout.typing import Tensor
 
 ROWS = 256  # accepted background rows that are looked at
 NEAREST = 8  # of these, how many a person gets
-
-
-@dataclass(frozen=True)
-class LegalRows:
-    """Every legal row of n people x (n, d), by what they may put into each feature."""
-
-    x: Tensor
-    features: tuple[Others, ...]
-    blocked: Tensor  # (n, F) True where a feature must stay as it is
-
-    @classmethod
-    def of(cls, schema: Schema, x: Tensor, blocked: Tensor) -> LegalRows:
-        """For people x (n, d)."""
-        parts = zip(schema.features, schema.slices, strict=True)
-        return cls(x, tuple(others_of(feature, s, x) for feature, s in parts), blocked)
-
-    @property
-    def count(self) -> Tensor:
-        """(n,) how many rows each person may reach, as a float: it may be very large."""
-        others = torch.stack([feature.others for feature in self.features], 1)
-        return (others.masked_fill(self.blocked, 0.0) + 1.0).prod(1)
-
-    def rows(self, who: Tensor) -> tuple[Tensor, Tensor]:
-        """Owners (R,) and all legal rows (R, d) of some people, their own row first."""
-        count = self.count[who].long()
-        owner = who.repeat_interleave(count)
-        index = torch.arange(len(owner), device=who.device) - (count.cumsum(0) - count).repeat_interleave(count)
-        out = self.x[owner]
-        for f, feature in enumerate(self.features):
-            below, above = feature.count.masked_fill(self.blocked[:, f : f + 1], 0.0)[owner].long().unbind(1)
-            base = above + below + 1
-            digit, index = index % base, torch.div(index, base, rounding_mode="floor")
-            rank = torch.where(digit <= above, below + digit - 1, below + above - digit)  # their own, up, then down
-            moved = (digit > 0).unsqueeze(1)
-            if not bool(moved.any()):
-                continue
-            out[:, feature.columns] = torch.where(moved, feature.values(owner, rank), out[:, feature.columns])
-        return owner, out
 
 
 def accepted_rows(problem: Problem, aim: float) -> Tensor:

@@ -175,6 +175,10 @@ class Terms:
             return self.knots.new_zeros(0)
         return self.jumps.cuts[self.jumps.columns == column]
 
+    def only_jumps(self, column: int) -> bool:
+        """Whether the margin is flat in a column but for its jumps."""
+        return float(self.weights[column]) == 0 and not bool((self.columns == column).any())
+
     @property
     def size(self) -> float:
         """The sum of all numbers in (1) without their signs, of which rounding errors are a share."""

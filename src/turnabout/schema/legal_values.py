@@ -93,6 +93,11 @@ class OtherValues:
         low[:, 0], high[:, 1] = high[:, 0] - below + 1, low[:, 1] + above - 1
         return replace(self, low=low, high=high)
 
+    def without(self, stays: Tensor) -> Self:
+        """No other values for some people, (n,)."""
+        stays = stays.unsqueeze(1)
+        return replace(self, low=self.low.masked_fill(stays, 1.0), high=self.high.masked_fill(stays, 0.0))
+
     def at(self, rows: Tensor, multiple: Tensor) -> Tensor:
         """Rows (R, d) with this feature at multiples (R,) of its step."""
         out = rows.clone()
@@ -129,6 +134,10 @@ class OtherLevels:
     def take(self, who: Tensor) -> Self:
         """The part of some people."""
         return replace(self, own=self.own[who], others=self.others[who])
+
+    def without(self, stays: Tensor) -> Self:
+        """No other levels for some people, (n,)."""
+        return replace(self, others=self.others.masked_fill(stays, 0.0))
 
     def values(self, owner: Tensor, rank: Tensor) -> Tensor:
         """(R, levels) the level of each rank, counted on from the person's own."""

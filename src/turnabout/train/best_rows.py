@@ -11,8 +11,8 @@ import pandas as pd
 from turnabout.models import Differentiable, Model
 from turnabout.nn.inner import ProjectedSteps
 from turnabout.rules.regions import Box, Region
+from turnabout.solvers.cell_search import CellSearch
 from turnabout.train.attain import attain
-from turnabout.train.cell_search import CellSearch
 
 HAIR = 1e-12  # by which P(yes), read back from a margin, may err
 STEPS = 10

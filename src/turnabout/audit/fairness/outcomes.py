@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.audit.reach import wobble
 from turnabout.audit.robustness.decision_noise import kept
+from turnabout.audit.wobble import wobble
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import AuditError, ProblemError
 from turnabout.parameters import Choice, Instance, Maybe, Whole, checked

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.audit.reach import Wobble, wobble
+from turnabout.audit.wobble import Wobble, wobble
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import ProblemError

@@ -12,16 +12,11 @@ import torch
 from turnabout.core import Problem, verify
 from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
-from turnabout.explain.reason_codes.reach_one import (
-    Count,
-    breaks,
-    count_steps,
-    try_values,
-)
 from turnabout.markup import report_html
 from turnabout.parameters import Instance, Whole, checked
 from turnabout.schema import as_frame
 from turnabout.schema.legal_values import Others, OtherValues, others_of
+from turnabout.solvers.feature_counts import Count, breaks, count_steps, try_values
 from turnabout.typing import Json, Tensor
 
 FIXED = "the schema fixes it"

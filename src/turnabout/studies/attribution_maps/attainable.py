@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from turnabout.models import Differentiable, LinearMargin, Model, ReluNet, Trees
-from turnabout.models.leaf_search import LeafSearch, has_boxes
+from turnabout.solvers.leaf_search import LeafSearch, has_boxes
 from turnabout.studies.attribution_maps.map_moves import Anywhere, AuditMoves, OneFeature, pull_back
 from turnabout.studies.attribution_maps.map_questions import Decider, Margins, asking
 from turnabout.studies.attribution_maps.out_of_reach import NONE, UNKNOWN, YES, split_boxes

@@ -6,7 +6,7 @@ import torch
 
 from turnabout.errors import AuditError
 from turnabout.models import Model
-from turnabout.models.leaf_search import LeafSearch
+from turnabout.solvers.leaf_search import LeafSearch
 from turnabout.typing import Tensor
 
 MOST = 100_000  # cells that one search may look at

@@ -11,6 +11,7 @@ from turnabout.models import Model, Trees
 from turnabout.rules.regions import Around
 from turnabout.rules.rule import TOLERANCE
 from turnabout.schema import Scalar, Schema
+from turnabout.schema.legal_values import first_beyond, value_at
 from turnabout.typing import Tensor
 
 MOST_FEATURES = 3
@@ -52,23 +53,16 @@ class CellSearch:
         if not isinstance(feature, Scalar):
             columns = torch.arange(j, j + len(feature.value_columns))
             return _Options.levels(around, columns)
-        step, span, bottom, scale = feature.unit_step, feature.span, feature.bottom, feature.decimal_scale
-
-        def legal(q: Tensor) -> Tensor:
-            """Multiples of the step, encoded as `encode` does."""
-            return (torch.round(q * step * scale) / scale - bottom) / span
-
         own, lo, hi = around.x[:, j], around.lo[:, j], around.hi[:, j]
         if cuts is None:
             share = torch.linspace(0, 1, self.points, dtype=own.dtype)
             values = own.unsqueeze(1) + lo.unsqueeze(1) + share * (hi - lo).unsqueeze(1)
-            v = (bottom + values * span) / step
+            v = feature.units(values) / feature.unit_step
             inward = torch.where(values > own.unsqueeze(1), torch.floor(v + ON_GRID), torch.ceil(v - ON_GRID))
-            return _Options.of(own, j, legal(inward), torch.ones_like(values, dtype=torch.bool))
+            return _Options.of(own, j, value_at(feature, inward), torch.ones_like(values, dtype=torch.bool))
         cut = cuts[j].to(own.dtype)
-        q = torch.floor((bottom + cut * span) / step + ON_GRID)
-        q = q - (legal(q) > cut).to(q.dtype)  # XGBoost's cuts lie just below the value they name
-        below, above = legal(q), legal(q + 1)  # the last legal value on the left of each cut, the first on its right
+        q = first_beyond(feature, cut)  # the first legal value on the right of each cut; a cut itself is on its left
+        below, above = (value_at(feature, multiple).to(own.dtype) for multiple in (q - 1, q))
         return _Options.across(own, lo, hi, j, cut, below, above)
 
 

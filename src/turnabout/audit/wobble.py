@@ -1,4 +1,4 @@
-"""The actionable part of a problem: which features may move at all, and how far each person may move them."""
+"""The noise that shakes people's rows: in which columns, and how much in each."""
 
 from __future__ import annotations
 
@@ -10,27 +10,9 @@ import torch
 from turnabout.core import Problem
 from turnabout.errors import ProblemError
 from turnabout.parameters import Instance, Maybe, Positive, checked
-from turnabout.rules import regions_of
 from turnabout.schema import Binary, Scalar
+from turnabout.solvers.legal_rows import movable
 from turnabout.typing import Tensor, is_number
-
-
-def movable(problem: Problem) -> tuple[int, ...]:
-    """Features that the schema, and every region, let somebody move."""
-    out = []
-    for f, (feature, s) in enumerate(zip(problem.schema.features, problem.schema.slices, strict=True)):
-        if feature.moves != "fixed" and all(s.start in region.columns for region in regions_of(problem.rules)):
-            out.append(f)
-    return tuple(out)
-
-
-def limits(problem: Problem, x: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, d) -> lowest and highest values each person may reach by features and by the boxes around the regions."""
-    lo, hi = problem.bounds(x)
-    for region in regions_of(problem.rules):
-        around = region.around(x)
-        lo, hi = torch.maximum(lo, x + around.lo), torch.minimum(hi, x + around.hi)
-    return lo, hi
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,11 +10,11 @@ import torch
 
 from turnabout.core import Problem, verify
 from turnabout.core.verify import clearance
-from turnabout.methods.moves import only_jumps
 from turnabout.models import Additive, Model, Trees
 from turnabout.rules import BoundRule
 from turnabout.schema import Feature, Scalar
 from turnabout.schema.legal_values import OtherLevels, Others, OtherValues, first_beyond, grid_ends
+from turnabout.solvers.legal_rows import parts_of
 from turnabout.typing import Tensor
 
 ROWS = 1 << 17  # rows held at a time
@@ -53,7 +53,7 @@ def try_values(problem: Problem, choices: Others, x: Tensor, values: int, people
     n = len(x)
     out = Count(x.new_zeros(n), x.new_zeros(n), x.clone(), choices.others <= values)
     taken = choices.others.clamp(max=values).long()
-    for part in runs(taken, ROWS):
+    for part in parts_of(taken, ROWS):
         who = torch.arange(part.start, part.stop)
         owner = who.repeat_interleave(taken[who])
         first = (taken[who].cumsum(0) - taken[who]).repeat_interleave(taken[who])
@@ -91,17 +91,6 @@ def _keep_nearest(nearest: Tensor, owner: Tensor, rows: Tensor, preference: Tens
     nearest[owner[order][first]] = rows[order][first]
 
 
-def runs(count: Tensor, most: int) -> Iterator[slice]:
-    """Runs of people with at most so many rows together, or a single one with more."""
-    total = count.cumsum(0)
-    start = 0
-    while start < len(total):
-        before = int(total[start - 1]) if start else 0
-        stop = max(start + 1, int(torch.searchsorted(total, before + most, right=True)))
-        yield slice(start, stop)
-        start = stop
-
-
 # -- counting by structure ----------------------------------------------------------------------------------------
 
 
@@ -117,7 +106,7 @@ def breaks(model: Model, feature: Feature, column: int) -> tuple[Tensor, bool] |
     if isinstance(model, Additive):
         terms = model.terms
         turns = torch.cat([terms.knots[terms.columns == column], terms.cuts(column)])
-        return _starts(feature, turns.detach().cpu().to(torch.float64)), only_jumps(terms, column)
+        return _starts(feature, turns.detach().cpu().to(torch.float64)), terms.only_jumps(column)
     return None
 
 
@@ -140,7 +129,7 @@ def count_steps(problem: Problem, steps: OtherValues, x: Tensor, starts: Tensor,
     out = Count(reached, x.new_zeros(len(x)), x.clone(), torch.ones(len(x), dtype=torch.bool))
     ends_ = torch.cat([starts[1:] - 1, starts.new_tensor([torch.inf])])
     pieces = torch.full((len(x),), 2 * len(starts))
-    for part in runs(pieces, ROWS):
+    for part in parts_of(pieces, ROWS):
         first = torch.maximum(low[part].unsqueeze(1), starts.reshape(1, -1, 1))  # (p, P, 2)
         last = torch.minimum(high[part].unsqueeze(1), ends_.reshape(1, -1, 1))
         owner, piece, side = (first <= last).nonzero(as_tuple=True)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import turnabout as ta
-from turnabout.models.leaf_search import LeafSearch, has_boxes
+from turnabout.solvers.leaf_search import LeafSearch, has_boxes
 
 SCHEMA = ta.Schema((ta.Number("a", 0, 1), ta.Number("b", 0, 1)))
 
