@@ -155,7 +155,7 @@ def test_the_guard_is_a_matter_of_the_core():
     assert not hasattr(ta, "GUARD") and ta.core.GUARD == 1e-9
 
 
-RULE_BASES = {"Rule", "Region"}  # may be asked for where arguments and files are checked: is this a rule at all?
+RULE_BASES = {"Rule", "Region", "Box"}  # may be asked for where arguments and files are checked
 
 
 def asked_for_rules(tree: ast.Module) -> list[str]:

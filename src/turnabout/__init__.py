@@ -1,12 +1,10 @@
 """Turnabout: what a refused person can really do to be accepted, verified before anyone reads it."""
 
-from __future__ import annotations
+import importlib as _importlib
+import importlib.util as _util
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-import importlib
-import importlib.util
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from turnabout import (
         actions,
         audit,
@@ -75,10 +73,10 @@ _HOME = {
 def __getattr__(name: str) -> object:
     home = next((room for room, names in _HOME.items() if name in names), None)
     if home is None:
-        if name.startswith("_") or importlib.util.find_spec(f"turnabout.{name}") is None:
+        if name.startswith("_") or _util.find_spec(f"turnabout.{name}") is None:
             raise AttributeError(f"module 'turnabout' has no attribute {name!r}")
-        return importlib.import_module(f"turnabout.{name}")
-    found = getattr(importlib.import_module(f"turnabout.{home}"), name)
+        return _importlib.import_module(f"turnabout.{name}")
+    found = getattr(_importlib.import_module(f"turnabout.{home}"), name)
     globals()[name] = found
     return found
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from test_certificate_cases import Case, Straight, blank, finish, random_case
 
+from turnabout.methods.sequences.certificate.certificate_task import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
 from turnabout.methods.sequences.certificate.jobs import Kinds, make_jobs
 from turnabout.methods.sequences.certificate.parameter_boxes import PriceBound, Rows, roll
 from turnabout.methods.sequences.certificate.proof import certify
-from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes, shrink

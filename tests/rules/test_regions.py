@@ -209,7 +209,7 @@ def test_people_in_slices_get_what_they_get_alone(monkeypatch):
     slope, around = draws(50, TOWN.d), REGIONS["polytope"].bind(TOWN).around(TOWN.encode(people(50)))
     whole = around.steepest(slope)
     monkeypatch.setattr(vertices, "CELLS", 1)
-    assert torch.equal(around.steepest(slope), whole)
+    assert torch.allclose(around.steepest(slope), whole, rtol=0, atol=1e-12)  # sums may depend on the slice
 
 
 # -- the nearest change -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.aligned import aligned
+from turnabout.audit.execution_noise import execution_noise
 from turnabout.audit.fairness.fairness_of_recourse import Fairness, fairness_of_recourse
 from turnabout.audit.fairness.group_words import group_words
 from turnabout.audit.fairness.outcomes import Noise
@@ -24,7 +25,6 @@ from turnabout.audit.risk.price import LandingPrice, price_of_landing
 from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
 from turnabout.audit.risk.risk_people import read_labels
 from turnabout.audit.risk.risk_report import RiskReport
-from turnabout.audit.wobble import wobble
 from turnabout.core import Method, Problem, Recourse
 from turnabout.core.arguments import as_landing, as_progress
 from turnabout.core.landing_targets import Calibration, Landing, Mirror
@@ -252,7 +252,7 @@ def _slips(problem: Problem, noise: Noise | float | None) -> tuple[Noise | None,
     if noise is None:
         return None, ()
     try:
-        wobble(problem, noise.sd, noise.deviations)
+        execution_noise(problem, noise.sd, noise.deviations)
     except ProblemError as error:
         return None, (f"slips in execution are left out: {error.message}",)
     return noise, ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from turnabout.actions.steps import StepTables
+from turnabout.methods.sequences.certificate.certificate_task import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
-from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
 from turnabout.models.model import Model

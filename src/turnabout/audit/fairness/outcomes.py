@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.audit.execution_noise import execution_noise
 from turnabout.audit.robustness.decision_noise import kept
-from turnabout.audit.wobble import wobble
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import AuditError, ProblemError
 from turnabout.parameters import Choice, Instance, Maybe, Whole, checked
@@ -98,7 +98,7 @@ def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, see
 
 def _withstands(problem: Problem, x_new: torch.Tensor, noise: Noise, seed: int) -> np.ndarray:
     try:
-        shake = wobble(problem, noise.sd, noise.deviations)
+        shake = execution_noise(problem, noise.sd, noise.deviations)
         yes = torch.ones(len(x_new), dtype=torch.bool)
         return kept(problem, x_new, yes, shake, noise.draws, seed).astype(np.float64)
     except ProblemError as error:

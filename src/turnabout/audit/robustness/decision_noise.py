@@ -1,7 +1,7 @@
 """Does a yes survive small changes? Gaussian noise, the nearest change that turns a decision, and moves along the data.
 
 All changes are made to the numbers and ordinals that may move; what is fixed stays, levels of categories and binaries
-do not wobble, missing cells stay missing. Changed values are not rounded and not held within bounds: nobody rounds a
+are left alone, missing cells stay missing. Changed values are not rounded and not held within bounds: nobody rounds a
 slip. Sizes are counted in sample deviations of the background.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.audit.wobble import Wobble, wobble
+from turnabout.audit.execution_noise import ExecutionNoise, execution_noise
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
 from turnabout.errors import ProblemError
@@ -53,7 +53,7 @@ def recourse_under_noise(
     sd : deviation of the noise by feature, in its units; other features get none.
     deviations : without sd, the deviation of the noise as a share of each feature's in the background.
     """
-    shake = wobble(problem, sd, deviations)
+    shake = execution_noise(problem, sd, deviations)
     first = answer.options[answer.options.index.get_level_values("option") == 0]
     x = problem.schema.encode(first)
     return Rate.among(kept(problem, x, torch.ones(len(x), dtype=torch.bool), shake, draws, seed))
@@ -71,13 +71,13 @@ def model_under_noise(
 
     Parameters are those of recourse_under_noise.
     """
-    shake = wobble(problem, sd, deviations)
+    shake = execution_noise(problem, sd, deviations)
     x = problem.schema.encode(people)
     return Rate.among(kept(problem, x, problem.margin(x) >= 0, shake, draws, seed))
 
 
 @checked(ProblemError, draws=Whole(1, hint="the paper draws once."), seed=Whole(0, hint="use 0."))
-def kept(problem: Problem, x: Tensor, decision: Tensor, shake: Wobble, draws: int, seed: int) -> np.ndarray:
+def kept(problem: Problem, x: Tensor, decision: Tensor, shake: ExecutionNoise, draws: int, seed: int) -> np.ndarray:
     """(n,) whether, or in which share of several draws, the decision stays."""
     rng = np.random.default_rng(seed)
     stays = torch.zeros(len(x), dtype=torch.float64)
@@ -158,7 +158,7 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
             f"DeepFool needs a model with a gradient, and {model!r} has none.",
             hint="model_under_noise and natural work with any model.",
         )
-    shake = wobble(problem, sd)
+    shake = execution_noise(problem, sd)
     given = as_frame(people)
     x = problem.schema.encode(given)
     yes = problem.margin(x) >= 0
@@ -191,7 +191,7 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
     )
 
 
-def _share(problem: Problem, x: Tensor, yes: Tensor, change: Tensor, shake: Wobble) -> Tensor:
+def _share(problem: Problem, x: Tensor, yes: Tensor, change: Tensor, shake: ExecutionNoise) -> Tensor:
     """(m,) share of a change that turns the decision at which it just does, by halving."""
     low, high = torch.zeros(len(x), dtype=torch.float64), torch.ones(len(x), dtype=torch.float64)
     for _ in range(HALVINGS):
@@ -241,7 +241,7 @@ def natural(
 ) -> Natural:
     """Decisions after small moves along the data: towards the most similar people who hold other values.
 
-        x' = x + share * (b - x)  on the columns that wobble,    b the nearest background rows that differ there    (1)
+        x' = x + share * (b - x)  on the columns that move,    b the nearest background rows that differ there    (1)
 
     Nearest in all columns, scalars in deviations and a switch of level counting 1. The paper makes natural changes
     with a generative network (Zhao et al., 2018), random ones and adversarial ones, and shows neither network nor
@@ -256,7 +256,7 @@ def natural(
     rows, seed : a background of more rows is sampled.
     """
     near = problem.background_x if background is None else problem.schema.encode(background)
-    shake = wobble(problem, background=near)
+    shake = execution_noise(problem, background=near)
     assert near is not None
     if len(near) > rows:
         near = near[torch.as_tensor(np.random.default_rng(seed).choice(len(near), rows, replace=False))]
@@ -293,7 +293,7 @@ def _weights(problem: Problem, near: Tensor) -> Tensor:
     return out
 
 
-def _moves(x: Tensor, near: Tensor, weights: Tensor, shake: Wobble, neighbours: int) -> tuple[Tensor, Tensor]:
+def _moves(x: Tensor, near: Tensor, weights: Tensor, shake: ExecutionNoise, neighbours: int) -> tuple[Tensor, Tensor]:
     """Changes (p, k, s), in deviations, that lead to each person's nearest rows, and which of them are real (p, k)."""
     sd = torch.where(shake.sd > 0, shake.sd, torch.inf)
     gap = (near[:, shake.columns].unsqueeze(0) - x[:, shake.columns].unsqueeze(1)) / sd  # (p, m, s)

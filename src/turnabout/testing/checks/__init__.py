@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from turnabout.testing.checks import conduct, optimum, options, random, statuses, step_checks, tables
+from turnabout.testing.checks import conduct, optimum, option_checks, random, statuses, step_checks, tables
 from turnabout.testing.checks.check import Check, entered
 
 __all__ = ["Check", "checks"]
 
-_ORDER = (statuses, options, step_checks, random, tables, conduct, optimum)  # what explains other failures comes first
+_ORDER = (
+    statuses,
+    option_checks,
+    step_checks,
+    random,
+    tables,
+    conduct,
+    optimum,
+)  # what explains other failures comes first
 
 
 def checks() -> dict[str, Check]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from turnabout.methods.sequences.certificate.certificate_task import ONE, CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
 from turnabout.methods.sequences.certificate.jobs import Jobs
 from turnabout.methods.sequences.certificate.parameter_boxes import Rolled, Rows, roll
-from turnabout.methods.sequences.certificate.question import ONE, CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.roots import shrink_by_price, shrink_by_rows
 from turnabout.solvers.bounds import MarginBound
 from turnabout.typing import Tensor

@@ -7,8 +7,8 @@ import time
 
 import torch
 
+from turnabout.methods.sequences.certificate.certificate_task import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.jobs import Jobs
-from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.typing import Tensor
 
 FAR = 100.0  # natural sizes of a parameter within which to look where nothing limits it

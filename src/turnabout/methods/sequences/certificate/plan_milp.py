@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from turnabout.methods.sequences.certificate.box_program import TOLERANCE, BoxAnswer, BoxProgram
+from turnabout.methods.sequences.certificate.certificate_task import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.jobs import Jobs
 from turnabout.methods.sequences.certificate.parameter_boxes import roll
-from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans
 from turnabout.methods.sequences.certificate.roots import shrink
 from turnabout.solvers.bounds import MarginBound, NetBound, TreeBound
 from turnabout.typing import Tensor

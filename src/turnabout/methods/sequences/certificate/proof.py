@@ -21,9 +21,9 @@ import torch
 from turnabout.actions.steps import StepTables
 from turnabout.core.pace import Pace
 from turnabout.methods.sequences.certificate.branch import BranchAndBound
+from turnabout.methods.sequences.certificate.certificate_task import CertificateTask, CheapestPlans, Keeps
 from turnabout.methods.sequences.certificate.first_plans import probe
 from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
-from turnabout.methods.sequences.certificate.question import CertificateTask, CheapestPlans, Keeps
 from turnabout.methods.sequences.certificate.reduce import Reduction
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes

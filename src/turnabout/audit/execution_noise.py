@@ -16,11 +16,11 @@ from turnabout.typing import Tensor, is_number
 
 
 @dataclass(frozen=True)
-class Wobble:
+class ExecutionNoise:
     """The columns that noise may shake, and one deviation of each in encoded units.
 
     Noise is added to numbers and ordinals among the features that may move; a level of a category or of a binary does
-    not wobble, and a missing cell stays missing.
+    not move, and a missing cell stays missing.
     """
 
     columns: Tensor  # (s,)
@@ -45,9 +45,9 @@ class Wobble:
     sd=Maybe(Instance(Mapping, "a mapping of features", hint="write sd={'hours': 1.2}, in the features' units.")),
     deviations=Positive(hint="use a number above 0, like 0.1."),
 )
-def wobble(
+def execution_noise(
     problem: Problem, sd: Mapping[str, float] | None = None, deviations: float = 1.0, background: Tensor | None = None
-) -> Wobble:
+) -> ExecutionNoise:
     """Deviations by name in the features' units, or `deviations` sample deviations of the background."""
     schema = problem.schema
     able = [
@@ -66,7 +66,7 @@ def wobble(
         names, sizes = _measured(problem, able, deviations, background)
     columns = torch.tensor([schema.slices[schema.index(name)].start for name in names], dtype=torch.long)
     indicator = schema.missing_column[columns]
-    return Wobble(columns, torch.tensor(sizes, dtype=torch.float64), tuple(names), indicator)
+    return ExecutionNoise(columns, torch.tensor(sizes, dtype=torch.float64), tuple(names), indicator)
 
 
 def _named(problem: Problem, sd: Mapping[str, float], able: list[int]) -> tuple[list[str], list[float]]:
