@@ -45,7 +45,8 @@ class AtMost(Rule):
 
     def bind(self, schema: Schema) -> BoundAtMost:
         names = schema.names if self.features is None else self.features
-        return BoundAtMost(schema, self.k, [find_feature(schema, name, str(self))[0] for name in names], str(self))
+        features = sorted({find_feature(schema, name, str(self))[0] for name in names})
+        return BoundAtMost(schema, min(self.k, len(features)), features, str(self))
 
     def __str__(self) -> str:
         among = "" if self.features is None else f" among {', '.join(self.features)}"
@@ -58,7 +59,7 @@ class BoundAtMost(BoundRule):
     undoing_keeps = True
 
     def __init__(self, schema: Schema, k: int, features: list[int], name: str):
-        super().__init__(name, schema, sorted(features))
+        super().__init__(name, schema, features)
         self.indicators = []  # a missing cell does not change, so it is always judged
         self.k = k
         self.mask = torch.zeros(len(schema), dtype=torch.bool)
