@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import turnabout as ta
+from published import load
 
 
 @pytest.mark.parametrize("asked", [ta.landing.Probability(0.75), ta.landing.Mirror()], ids=repr)
-def test_plans_land_where_asked(asked):
-    domain = ta.studies.domains.load("german")
+def test_plans_land_where_asked(asked, data_home):
+    domain = load("german")
     problem = domain.problem
     few = domain.people.iloc[:4]
     method = ta.methods.ActionSequences.small().fit(problem)
