@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import subprocess
+import sys
 from unittest import mock
 
 import joblib
@@ -68,6 +70,24 @@ def desk(tmp_path_factory):
 def asked(desk, people="people.csv", model="model.joblib", schema="schema.yaml"):
     files = ["--model", desk / model, "--labels", "repaid", "--yes", "good", "--outside", 1]
     return ["audit", desk / people, *files, "--schema", desk / schema, "--bootstrap", 200]
+
+
+def test_an_audit_loads_no_testing_code_and_no_study(desk):
+    """A lender's audit rests on the product alone: in a process of its own."""
+    arguments = [str(part) for part in ("turnabout", *asked(desk), "--out", desk / "alone")]
+    code = f"""
+import contextlib, io, sys
+sys.argv = {arguments!r}
+from turnabout.cli import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main()
+print(*sorted(name for name in sys.modules if name.startswith("turnabout.")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    rooms = {name.split(".")[1] for name in done.stdout.split()}
+    assert "audit" in rooms
+    assert rooms & {"testing", "studies"} == set()
 
 
 @pytest.fixture(scope="module")

@@ -94,3 +94,11 @@ def run(line: str) -> None:
     assert not stop.value.code and out.getvalue(), line
     if file:
         Path(file).write_text(out.getvalue())
+
+
+def test_every_page_links_the_glossary():
+    pages = [path for path in PAGE.parent.rglob("*.md") if path.name != "glossary.md"]
+    assert len(pages) > 10
+    for page in pages:
+        links = re.findall(r"\]\(([^)#]*glossary\.md)\)", page.read_text(encoding="utf-8"))
+        assert any((page.parent / link).resolve() == (PAGE.parent / "glossary.md").resolve() for link in links), page
