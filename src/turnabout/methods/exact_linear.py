@@ -292,7 +292,7 @@ def _quantum(problem: Problem, price: Tensor, fixed: Tensor) -> float:
     for f, feature in enumerate(problem.schema.features):
         if feature.moves == "fixed":
             continue
-        grid_step = feature.unit_step / feature.span if isinstance(feature, Scalar) else 1.0
+        grid_step = feature.choice_step / feature.span if isinstance(feature, Scalar) else 1.0
         assert isinstance(feature, (Scalar, Category))
         parts += [v for v in (float(price[f]) * grid_step, float(fixed[f])) if v > 0]
     if not parts:

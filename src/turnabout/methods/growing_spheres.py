@@ -196,7 +196,7 @@ class Axes:
         free = [(f, s) for f, s in zip(schema.features, schema.slices) if f.moves != "fixed"]
         scalars = [(f, s) for f, s in free if isinstance(f, Scalar)]
         others = [(f, s) for f, s in free if isinstance(f, Category)]
-        grid = [[f.bottom, f.span, f.unit_step] for f, _ in scalars]
+        grid = [[f.bottom, f.span, f.choice_step] for f, _ in scalars]
         return cls(
             tuple(f for f, _ in scalars + others),
             torch.tensor([s.start for _, s in scalars], dtype=torch.long),

@@ -101,13 +101,13 @@ class Moves:
                 gains, _, nearest = tables[j]
                 count[j] = torch.isfinite(gains[:, 1:]).sum(1)
                 first[j] = (value_at(bent[f], nearest[:, :2][:, -1]) - columns[:, 0]).abs()
-                slope[j], grid_step[j] = 1.0, bent[f].unit_step / bent[f].span
+                slope[j], grid_step[j] = 1.0, bent[f].choice_step / bent[f].span
             else:
                 assert isinstance(feature, Scalar)
                 target[j], count[j] = legal_multiples(feature, columns[:, 0], bool(w[0] > 0))
                 first[j] = (value_at(feature, target[j]) - columns[:, 0]).abs()
                 slope[j] = w[0].abs()
-                grid_step[j] = feature.unit_step / feature.span
+                grid_step[j] = feature.choice_step / feature.span
             count[j].masked_fill_(is_stuck(feature, columns) | blocked[:, f] | (slope[j] <= 0), 0.0)
         index = torch.tensor(used, device=x.device, dtype=torch.long)
         slope.masked_fill_(count == 0, 1.0)
@@ -177,7 +177,7 @@ class Moves:
                 ).to(x.dtype)
             else:
                 assert isinstance(feature, Scalar)
-                weight_up = (self.target[rows, j] * feature.unit_step > feature.units(x[rows, start])).to(x.dtype)
+                weight_up = (self.target[rows, j] * feature.choice_step > feature.units(x[rows, start])).to(x.dtype)
                 side = 2 * weight_up - 1
                 x_new[rows, start] = value_at(feature, self.target[rows, j] + side * (k[rows, j] - 1))
         return x_new
@@ -191,7 +191,7 @@ def _table(feature: Scalar, terms: Terms, column: int, own: Tensor, price: float
         legal_multiples(feature, own_column, True),
         legal_multiples(feature, own_column, False),
     )
-    legal = (q >= above) & (more > 0) | (q <= below) & (fewer > 0)  # (n, P)
+    legal = (q >= above) & (q < above + more) | (q <= below) & (q > below - fewer)  # (n, P)
     gain = terms.term(column, values) - terms.term(column, own_column)
     gain, order = torch.where(legal & (gain > 0), gain, -torch.inf).sort(dim=1, descending=True, stable=True)
     cost = (fixed + price * (values - own_column).abs()).gather(1, order)

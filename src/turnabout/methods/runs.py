@@ -154,7 +154,7 @@ class Runs:
             error = max(0.0, float((line - costs[a : tip + 1]).max())) if length else 0.0
             start = np.zeros(d)
             start[column] = curve.values[a] - float(self.x[0, column])
-            step, q = side * feature.unit_step / feature.span, curve.first + side * int(at[a])
+            step, q = side * feature.choice_step / feature.span, curve.first + side * int(at[a])
             gain, rise = self.weights[column] * start[column], self.weights[column] * step
             if f in self.bent:
                 tip_q = torch.tensor(float(q + side * length), dtype=torch.float64)
@@ -190,7 +190,7 @@ class Runs:
         assert self.problem.background_x is not None
         values = torch.unique(self.problem.background_x[:, self.problem.schema.slices[f].start])
         values = values[:: max(1, 2 * len(values) // SAMPLES)]
-        q = feature.units(values).numpy() / feature.unit_step
+        q = feature.units(values).numpy() / feature.choice_step
         return np.unique(np.concatenate([np.floor(q), np.ceil(q)])).astype(np.int64)
 
     def _read(self, f: int, feature: Scalar, side: int, curve: Curve, places: np.ndarray) -> None:
@@ -208,7 +208,7 @@ class Runs:
         """Places among the legal values (0 .. count - 1) where the margin bends or has jumped, or a condition turns."""
         own = float(self.x[0, self.problem.schema.slices[f].start])
         start = float(value_at(feature, torch.tensor(float(first), dtype=torch.float64)))
-        grid_step = feature.unit_step / feature.span
+        grid_step = feature.choice_step / feature.span
         places: set[int] = set()
         for knot in self.terms.knots[self.terms.columns == self.problem.schema.slices[f].start].tolist():
             places.add(int(np.ceil(side * (knot - start) / grid_step - GRID_NOISE)))

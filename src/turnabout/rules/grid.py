@@ -22,7 +22,9 @@ class Grid:
         self.missing = torch.tensor(missing, dtype=torch.long)
         self.bottom = _row([f.bottom for f in scalars])
         self.span = _row([f.span for f in scalars])
-        self.step = _row([f.unit_step for f in scalars])
+        self.scalars = scalars
+        self.step = _row([f.choice_step for f in scalars])
+        self.least = _row([f.least for f in scalars])
         self.scale = _row([f.decimal_scale for f in scalars])
         self.may_rise = torch.tensor([f.moves in ("free", "up") for f in scalars], dtype=torch.bool)
         self.may_fall = torch.tensor([f.moves in ("free", "down") for f in scalars], dtype=torch.bool)
@@ -38,6 +40,8 @@ class Grid:
         sign, own, first, last = self._oriented(x, up)
         v = sign * (self.bottom + z * self.span)
         q = torch.maximum(torch.ceil(v / self.step - self.noise), first)
+        beyond = torch.ceil((own + self.least) / self.step - self.noise)  # the first change worth making
+        q = torch.where((q * self.step - own).abs() < self.least - self.noise * self.step, torch.maximum(q, beyond), q)
         inf = torch.full_like(v, torch.inf)
         on_grid = torch.where(q <= last, q * self.step, inf)
         stay = torch.where(own >= v - self.noise * self.step, own, inf)
@@ -53,8 +57,10 @@ class Grid:
         """Sign that turns 'towards' into 'up', own values in units, first and last legal multiple of the step."""
         sign = torch.where(up, 1.0, -1.0).to(x.dtype)
         own = self.bottom + x[:, self.columns] * self.span
-        top = self.bottom + self.span
-        low = torch.where(self.may_fall, self.bottom, torch.maximum(own, self.bottom))
+        low, top = own.clone(), own.clone()
+        for j, f in enumerate(self.scalars):
+            low[:, j], top[:, j] = f.choice_bounds(own[:, j])
+        low = torch.where(self.may_fall, low, torch.maximum(own, low))
         high = torch.where(self.may_rise, top, torch.minimum(own, top))
         low, high = torch.where(up, low, -high), torch.where(up, high, -low)
         first, last = torch.ceil(low / self.step - 1e-6), torch.floor(high / self.step + 1e-6)
@@ -63,7 +69,8 @@ class Grid:
         return sign, sign * own, first, last
 
     def _farthest(self, own: Tensor, first: Tensor, last: Tensor) -> Tensor:
-        return torch.where(first <= last, torch.maximum(own, last * self.step), own)
+        far = (first <= last) & (last * self.step - own >= self.least - self.noise * self.step)
+        return torch.where(far, torch.maximum(own, last * self.step), own)
 
     def _encoded(self, x: Tensor, v: Tensor, own: Tensor, sign: Tensor) -> Tensor:
         """Oriented units -> encoded, by the formula of encode; a person's own value is copied."""

@@ -15,10 +15,12 @@ from typing import ClassVar, get_args
 
 import numpy as np
 import pandas as pd
+import torch
 
 from turnabout.documents.cells import is_single
 from turnabout.errors import SchemaError
-from turnabout.typing import Json, Moves, Tensor
+from turnabout.schema.reach import Reach, as_reach
+from turnabout.typing import Json, Moves, Tensor, is_number
 
 FINEST = 1e-11  # least grid step, as a share of the range: well above floating-point noise
 GRID_NOISE = 1e-6  # share of a grid step within which a number counts as lying on the grid
@@ -59,7 +61,7 @@ class Feature(ABC):
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.name == "name" or repr(value) != repr(field.default):  # (False, True) equals (0, 1)
-                out[field.name] = list(value) if isinstance(value, tuple) else value
+                out[field.name] = _plain(value)
         return out
 
     def encode(self, column: pd.Series) -> np.ndarray:
@@ -140,6 +142,13 @@ class Feature(ABC):
             )
 
 
+def _plain(value: object) -> object:
+    """A field of a feature as files hold it."""
+    if isinstance(value, Reach):
+        return value.to_dict()
+    return list(value) if isinstance(value, tuple) else value
+
+
 class Scalar(Feature):
     """A feature in one encoded column: position 0 at its lowest value, 1 at its highest."""
 
@@ -166,6 +175,39 @@ class Scalar(Feature):
     @abstractmethod
     def places(self) -> int:
         """Decimal places with which a value is written."""
+
+    @property
+    def choice_step(self) -> float:
+        """Distance between neighbouring values that a plan may choose, in units: the values people use."""
+        return self.unit_step
+
+    @property
+    def least(self) -> float:
+        """The smallest change that a plan may ask for, in units; 0 where the step alone says so."""
+        return 0.0
+
+    @property
+    def reach(self) -> Reach | None:
+        """How far a person can go from their own value; None for anywhere within the bounds."""
+        return None
+
+    @property
+    def choice_ends(self) -> tuple[float, float]:
+        """Lowest and highest value that a plan may choose for anybody, in units."""
+        low, high = self.bottom, self.bottom + self.span
+        if (reach := self.reach) is not None:
+            low = low if reach.low is None else max(low, reach.low)
+            high = high if reach.high is None else min(high, reach.high)
+        return low, high
+
+    def choice_bounds(self, own: Tensor) -> tuple[Tensor, Tensor]:
+        """Own values in units -> lowest and highest value that a plan may choose for these people."""
+        low, high = (torch.full_like(own, end) for end in self.choice_ends)
+        if self.reach is not None:
+            by, share = self.reach.room(self.unit_step)
+            room = torch.full_like(own, by) if math.isinf(share) else (share * own.abs()).clamp(max=by)
+            low, high = torch.maximum(low, own - room), torch.minimum(high, own + room)
+        return low, high
 
     @property
     def decimal_scale(self) -> float:
@@ -199,6 +241,10 @@ class Number(Scalar):
     unit : what is counted, for letters: "DM", "months".
     moves : "free", "up" (may only rise), "down" (may only fall) or "fixed".
     missing : whether a missing value is legitimate.
+    useful_step : new values are multiples of this, as people say amounts (500 for an income, 0.01 for a ratio); a
+        multiple of `step`. A person's own value stays as it is.
+    least_change : the smallest change worth making, in units.
+    reach : how far a person can go from their own value; a Reach, or its fields: {"relative": 0.2}.
     """
 
     kind: ClassVar[str] = "number"
@@ -211,6 +257,9 @@ class Number(Scalar):
     label: str = ""
     missing: bool = False
     decimals: int | None = None
+    useful_step: float | None = None
+    least_change: float | None = None
+    reach: Reach | None = None
 
     def __post_init__(self) -> None:
         self._check_common()
@@ -255,6 +304,37 @@ class Number(Scalar):
                     f"feature '{self.name}': no multiple of step={self.step:g} lies in [{self.low:g}, {self.high:g}].",
                     hint="legal values are multiples of step; make the step smaller or the bounds wider.",
                 )
+        self._check_choices()
+
+    def _check_choices(self) -> None:
+        """What a plan may choose: useful steps that can be written, some of which lie within bounds and reach."""
+        for what in ("useful_step", "least_change"):
+            value = getattr(self, what)
+            if value is None:
+                continue
+            if not is_number(value) or value <= 0:
+                raise SchemaError(
+                    f"feature '{self.name}' has {what}={value!r}.", hint="use a positive number in its units, or None."
+                )
+            object.__setattr__(self, what, float(value))
+        object.__setattr__(self, "reach", as_reach(self.name, self.reach))
+        if self.useful_step is not None:
+            multiple = self.useful_step / self.unit_step
+            if abs(multiple - round(multiple)) > GRID_NOISE * max(1.0, multiple) or round(multiple) < 1:
+                raise SchemaError(
+                    f"feature '{self.name}' has useful_step={self.useful_step:g}, which is no multiple of "
+                    f"{self.unit_step:g}, the distance between its values.",
+                    hint="a useful step takes every second, fifth or tenth legal value, say.",
+                )
+        low, high = self.choice_ends
+        step = self.choice_step
+        if self.moves != "fixed" and math.ceil(low / step - GRID_NOISE) > math.floor(high / step + GRID_NOISE):
+            limits = "" if self.reach is None else f", with a reach of {self.reach}"
+            raise SchemaError(
+                f"feature '{self.name}': no multiple of {step:g} lies in [{self.low:g}, {self.high:g}]{limits}: "
+                "there is no value that a plan may choose.",
+                hint="make useful_step smaller, the reach wider, or the feature fixed.",
+            )
 
     @property
     def bottom(self) -> float:
@@ -267,6 +347,14 @@ class Number(Scalar):
     @property
     def unit_step(self) -> float:
         return self.step if self.step is not None else 10.0**-self.places
+
+    @property
+    def choice_step(self) -> float:
+        return self.useful_step if self.useful_step is not None else self.unit_step
+
+    @property
+    def least(self) -> float:
+        return self.least_change or 0.0
 
     @property
     def places(self) -> int:
@@ -309,11 +397,14 @@ class Number(Scalar):
         """As of every feature; a value that is derived from others may leave the bounds, which limit choices."""
         a, b = floats(own), floats(new)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
-        off_grid = b != self.canonical(np.rint(b / self.unit_step) * self.unit_step)
-        slack = GRID_NOISE * self.unit_step  # bounds may carry the dust of 0.7 + 0.1
+        step = self.unit_step if derived else self.choice_step
+        off_grid = b != self.canonical(np.rint(b / step) * step)
+        slack = GRID_NOISE * step  # bounds may carry the dust of 0.7 + 0.1
         with np.errstate(invalid="ignore"):
             bad = np.isnan(a) | np.isnan(b) | off_grid
-            bad |= (not derived) & ((b < self.low - slack) | (b > self.high + slack))
+            if not derived:
+                low, high = (end.numpy() for end in self.choice_bounds(torch.from_numpy(a.astype(np.float64))))
+                bad |= (b < low - slack) | (b > high + slack) | (np.abs(b - a) < self.least - slack)
             bad |= {"free": np.zeros(len(a), bool), "up": b < a, "down": b > a, "fixed": ~same}[self.moves]
         return bad & ~same
 

@@ -13,34 +13,38 @@ from turnabout.typing import Tensor
 
 
 def grid_ends(feature: Scalar) -> tuple[int, int]:
-    """The lowest and the highest legal multiple of the step."""
-    step = feature.unit_step
-    most = math.floor((feature.bottom + feature.span) / step + GRID_NOISE)
-    return math.ceil(feature.bottom / step - GRID_NOISE), most
+    """The lowest and the highest multiple of the step that a plan may choose for anybody."""
+    step, (low, high) = feature.choice_step, feature.choice_ends
+    return math.ceil(low / step - GRID_NOISE), math.floor(high / step + GRID_NOISE)
 
 
 def legal_multiples(feature: Scalar, own: Tensor, up: bool) -> tuple[Tensor, Tensor]:
     """Own encoded values (n,) -> first legal multiple of the step on that side, and how many there are, (n,) each."""
     if feature.moves not in ("free", "up" if up else "down"):
         return torch.zeros_like(own), torch.zeros_like(own)
-    own = feature.units(own) / feature.unit_step
-    least, most = grid_ends(feature)
+    units, step = feature.units(own), feature.choice_step
+    own = units / step
+    low, high = feature.choice_bounds(units)
+    least, most = torch.ceil(low / step - GRID_NOISE), torch.floor(high / step + GRID_NOISE)
+    change = feature.least / step
     if up:
-        first = (torch.floor(own + GRID_NOISE) + 1).clamp(min=least)
+        first = torch.maximum(torch.floor(own + GRID_NOISE) + 1, torch.ceil(own + change - GRID_NOISE))
+        first = torch.maximum(first, least)
         return first, (most - first + 1).clamp(min=0)
-    first = (torch.ceil(own - GRID_NOISE) - 1).clamp(max=most)
+    first = torch.minimum(torch.ceil(own - GRID_NOISE) - 1, torch.floor(own - change + GRID_NOISE))
+    first = torch.minimum(first, most)
     return first, (first - least + 1).clamp(min=0)
 
 
 def value_at(feature: Scalar, multiple: Tensor) -> Tensor:
     """Encoded value of a multiple of the step, as it is printed and read back."""
     scale = feature.decimal_scale
-    return feature.positions(torch.round(multiple * feature.unit_step * scale) / scale)
+    return feature.positions(torch.round(multiple * feature.choice_step * scale) / scale)
 
 
 def first_beyond(feature: Scalar, cuts: Tensor) -> Tensor:
     """The first multiple of the step whose value lies beyond each encoded cut, (k,) -> (k,)."""
-    near = torch.floor(feature.units(cuts) / feature.unit_step).unsqueeze(1) + torch.arange(-1.0, 3.0).double()
+    near = torch.floor(feature.units(cuts) / feature.choice_step).unsqueeze(1) + torch.arange(-1.0, 3.0).double()
     return near[:, 0] + (value_at(feature, near) <= cuts.unsqueeze(1)).sum(1)
 
 

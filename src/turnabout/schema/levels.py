@@ -12,6 +12,7 @@ import pandas as pd
 from turnabout.documents.cells import is_single
 from turnabout.errors import SchemaError
 from turnabout.schema.features import Feature, Scalar, floats
+from turnabout.schema.reach import Reach, as_reach
 from turnabout.typing import Level, Moves
 
 
@@ -24,10 +25,17 @@ class Levels(Scalar):
     moves: Moves = "free"
     label: str = ""
     missing: bool = False
+    reach: Reach | None = None
 
     def __post_init__(self) -> None:
         self._check_common()
         object.__setattr__(self, "levels", check_levels(self.name, self.levels))
+        object.__setattr__(self, "reach", as_reach(self.name, self.reach))
+        if self.reach is not None and set(self.reach.to_dict()) - {"steps"}:
+            raise SchemaError(
+                f"feature '{self.name}' has levels and a reach {self.reach}.",
+                hint="levels are counted: reach={'steps': 1} for one level.",
+            )
 
     @property
     def bottom(self) -> float:
@@ -59,6 +67,8 @@ class Levels(Scalar):
     def breaches(self, own: pd.Series, new: pd.Series) -> np.ndarray:
         a, b = raw_codes(self.levels, own), raw_codes(self.levels, new)
         wrong_way = {"free": np.zeros(len(a), bool), "up": b < a, "down": b > a, "fixed": a != b}[self.moves]
+        if self.reach is not None:
+            wrong_way |= np.abs(b - a) > self.reach.room(1.0)[0]
         return (a != b) & (wrong_way | (a < 0) | (b < 0))
 
 

@@ -6,6 +6,7 @@ over whole (n, d) batches, because searches project at every step.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from turnabout.schema.levels import Category
 from turnabout.typing import Tensor
 
 SAME = 1e-12  # encoded difference below which a cell counts as unchanged
+ANYWHERE = (0.0, 1.0, math.inf, math.inf)  # choices that bounds alone limit: lowest, highest, room, relative room
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Projection:
     rises: Tensor  # (d,) may move above it
     indicator: Tensor  # (d,) column of the feature's missing indicator, or -1
     scalar: Tensor  # (s,) columns of Number, Ordinal and Binary
-    grid: Tensor  # (4, s) bottom, span, step and decimal scale of each scalar column
+    grid: Tensor  # (5, s) bottom, span, step of choices, decimal scale and least change of each scalar column
+    choice: Tensor | None  # (6, d) bottom, span, lowest, highest, room and relative room of choices; None: bounds alone
     group: Tensor  # (g, k) columns of each free category, padded with d
     spread: Tensor  # (d, F) 1 where a column belongs to a feature
     loose: Tensor  # (d,) numbers that follow from others: bounds limit what people choose, not what follows
@@ -47,6 +50,7 @@ class Projection:
     def of(cls, features: Sequence[Feature], derived: Collection[str] = ()) -> Projection:
         """Read the constants off the features; those in `derived` follow from others."""
         falls, rises, indicator, scalar, grid, groups, owner, loose = [], [], [], [], [], [], [], []
+        choice: list[tuple[float, ...]] = []
         start = 0
         for j, f in enumerate(features):
             values, stop = len(f.value_columns), start + f.width
@@ -55,9 +59,12 @@ class Projection:
             indicator += [stop - 1 if f.missing else -1] * f.width
             owner += [j] * f.width
             loose += [isinstance(f, Number) and f.name in derived] + [False] * (f.width - 1) if f.width else []
+            follows = isinstance(f, Number) and f.name in derived
+            choice += [_choice(f, follows)] + [(0.0, 1.0, *ANYWHERE)] * (f.width - 1)
             if isinstance(f, Scalar):
                 scalar.append(start)
-                grid.append((f.bottom, f.span, f.unit_step, f.decimal_scale))
+                step, least = (f.unit_step, 0.0) if follows else (f.choice_step, f.least)
+                grid.append((f.bottom, f.span, step, f.decimal_scale, least))
             elif isinstance(f, Category) and f.moves != "fixed":
                 groups.append(list(range(start, start + values)))
             start = stop
@@ -70,7 +77,10 @@ class Projection:
             torch.tensor(rises),
             torch.tensor(indicator),
             torch.tensor(scalar, dtype=torch.long),
-            torch.tensor(grid, dtype=torch.float64).reshape(-1, 4).T,
+            torch.tensor(grid, dtype=torch.float64).reshape(-1, 5).T,
+            None
+            if all(c[2:] == ANYWHERE for c in choice)
+            else torch.tensor(choice, dtype=torch.float64).T.contiguous(),
             torch.tensor(padded, dtype=torch.long).reshape(len(groups), widest),
             spread,
             torch.tensor(loose),
@@ -78,8 +88,9 @@ class Projection:
 
     def to(self, device: torch.device) -> Projection:
         """The same constants on another device."""
-        names = [name for name in self.__dataclass_fields__ if name != "_last"]
-        return Projection(**{name: getattr(self, name).to(device) for name in names})
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "_last"}
+        moved: dict[str, Any] = {name: None if part is None else part.to(device) for name, part in parts.items()}
+        return Projection(**moved)
 
     def stuck(self, x: Tensor) -> Tensor:
         """(..., d) True where a cell is missing and so may not move."""
@@ -96,11 +107,21 @@ class Projection:
             if last() is x and version == x._version:
                 return found
         stuck = self.stuck(x)
-        lo = torch.where(self.falls & ~stuck, x.clamp(max=0.0), x)
-        hi = torch.where(self.rises & ~stuck, x.clamp(min=1.0), x)
+        low, high = self._ends(x)
+        lo = torch.where(self.falls & ~stuck, torch.minimum(x, low), x)
+        hi = torch.where(self.rises & ~stuck, torch.maximum(x, high), x)
         found = ValueBounds(lo, hi, stuck if stuck.any() else None)
         self._last[:] = [(weakref.ref(x), x._version, found)]
         return found
+
+    def _ends(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(..., d) -> lowest and highest values that people may choose, wherever they stand."""
+        if self.choice is None:
+            return torch.zeros_like(x), torch.ones_like(x)
+        bottom, span, low, high, by, share = self.choice
+        own = (bottom + x * span).abs()
+        room = torch.where(share.isinf(), by, torch.minimum(torch.nan_to_num(share * own, posinf=0.0), by)) / span
+        return torch.maximum(low, x - room), torch.minimum(high, x + room)
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(..., d) -> lowest and highest value of each column that each person may reach."""
@@ -137,12 +158,23 @@ class Projection:
         """Snap one scalar cell of each row: own and new encoded values (m,), and their encoded columns (m,)."""
         place = torch.searchsorted(self.scalar, columns)
         may = self.falls[columns], self.rises[columns], self.loose[columns]
-        return _to_grid(x, x_new, self.grid[:, place], *may, outward=False)
+        ends = None if self.choice is None else self._ends_of(x, columns)
+        return _to_grid(x, x_new, self.grid[:, place], *may, ends, outward=False)
+
+    def _ends_of(self, x: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Lowest and highest choices in units, of own encoded values in some scalar columns."""
+        assert self.choice is not None
+        bottom, span, low, high, by, share = self.choice[:, columns]
+        own = bottom + x * span
+        room = torch.where(share.isinf(), by, torch.minimum(torch.nan_to_num(share * own.abs(), posinf=0.0), by))
+        return torch.maximum(bottom + low * span, own - room), torch.minimum(bottom + high * span, own + room)
 
     def _snap_scalars(self, x: Tensor, x_new: Tensor, outward: bool) -> Tensor:
         columns = self.scalar
         may = self.falls[columns], self.rises[columns], self.loose[columns]
-        return _to_grid(x[..., columns], x_new[..., columns], self.grid, *may, outward)
+        own = x[..., columns]
+        ends = None if self.choice is None else self._ends_of(own, columns)
+        return _to_grid(own, x_new[..., columns], self.grid, *may, ends, outward)
 
     def _snap_categories(self, x: Tensor, x_new: Tensor, out: Tensor, outward: bool) -> Tensor:
         pad = x_new.new_full((*x_new.shape[:-1], 1), -torch.inf)
@@ -163,13 +195,31 @@ class Projection:
         return ((x_new - x).abs() > SAME).to(self.spread.dtype) @ self.spread > 0.5
 
 
+def _choice(feature: Feature, follows: bool) -> tuple[float, ...]:
+    """Bottom, span, lowest, highest, room and relative room of the choices in a feature's first column."""
+    if not isinstance(feature, Scalar):
+        return 0.0, 1.0, *ANYWHERE
+    if follows or feature.reach is None:
+        return feature.bottom, feature.span, *ANYWHERE
+    low, high = ((end - feature.bottom) / feature.span for end in feature.choice_ends)
+    return feature.bottom, feature.span, low, high, *feature.reach.room(feature.unit_step)
+
+
 def _to_grid(
-    x: Tensor, x_new: Tensor, grid: Tensor, falls: Tensor, rises: Tensor, loose: Tensor, outward: bool
+    x: Tensor,
+    x_new: Tensor,
+    grid: Tensor,
+    falls: Tensor,
+    rises: Tensor,
+    loose: Tensor,
+    ends: tuple[Tensor, Tensor] | None,
+    outward: bool,
 ) -> Tensor:
     """Own and new encoded cells -> own, or the nearest (outward: next) legal cell."""
-    bottom, span, step, scale = grid
+    bottom, span, step, scale, change = grid
     own, v = bottom + x * span, bottom + x_new * span
-    low, high = bottom.masked_fill(loose, -torch.inf), (bottom + span).masked_fill(loose, torch.inf)
+    low, high = ends if ends is not None else (bottom, bottom + span)
+    low, high = low.masked_fill(loose, -torch.inf), high.masked_fill(loose, torch.inf)
     least = torch.where(falls, low, torch.maximum(own, low))
     most = torch.where(rises, high, torch.minimum(own, high))
     q = v / step
@@ -179,10 +229,19 @@ def _to_grid(
     if outward:
         away = torch.where(v > own, torch.ceil(q), torch.floor(q))
         nearest = torch.where((q - nearest).abs() < noise, nearest, away)
+    if bool((change > 0).any()):  # worth making: not nearer to their own than the least change
+        up = v >= own
+        worth = torch.where(up, torch.ceil((own + change) / step - noise), torch.floor((own - change) / step + noise))
+        nearest = torch.where(up, torch.maximum(nearest, worth), torch.minimum(nearest, worth))
     q = torch.minimum(torch.maximum(nearest, q_least), q_most)
     v_new = torch.round(q * step * scale) / scale
     gap = (v - own).abs()
-    keep = (q_least > q_most) | (gap <= GRID_NOISE * step) | ((v_new - own).abs() <= GRID_NOISE * step)
+    keep = (
+        (q_least > q_most)
+        | ((q * step - own).abs() < change - noise * step)
+        | (gap <= GRID_NOISE * step)
+        | ((v_new - own).abs() <= GRID_NOISE * step)
+    )
     if not outward:
         keep |= gap <= (v - v_new).abs()  # their own value is the nearest legal one
     return torch.where(keep | ~(falls | rises), x, (v_new - bottom) / span)

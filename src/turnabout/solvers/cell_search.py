@@ -57,7 +57,7 @@ class CellSearch:
         if cuts is None:
             share = torch.linspace(0, 1, self.points, dtype=own.dtype)
             values = own.unsqueeze(1) + lo.unsqueeze(1) + share * (hi - lo).unsqueeze(1)
-            v = feature.units(values) / feature.unit_step
+            v = feature.units(values) / feature.choice_step
             inward = torch.where(values > own.unsqueeze(1), torch.floor(v + ON_GRID), torch.ceil(v - ON_GRID))
             return _Options.of(own, j, value_at(feature, inward), torch.ones_like(values, dtype=torch.bool))
         cut = cuts[j].to(own.dtype)

@@ -74,9 +74,9 @@ class LegalRows:
             others = others_of(feature, s, x)
             stuck = (hi[:, others.columns] <= lo[:, others.columns]).all(1)
             if isinstance(others, OtherValues):
-                column, slack = s.start, NOISE * others.feature.span / others.feature.unit_step
-                top = torch.floor(others.feature.units(hi[:, column]) / others.feature.unit_step + slack)
-                end = torch.ceil(others.feature.units(lo[:, column]) / others.feature.unit_step - slack)
+                column, slack = s.start, NOISE * others.feature.span / others.feature.choice_step
+                top = torch.floor(others.feature.units(hi[:, column]) / others.feature.choice_step + slack)
+                end = torch.ceil(others.feature.units(lo[:, column]) / others.feature.choice_step - slack)
                 below, above = others.count.unbind(1)
                 # where only the schema limits a value, its own count holds
                 fewer, more = (others.high[:, 0] - end + 1).clamp(min=0), (top - others.low[:, 1] + 1).clamp(min=0)
