@@ -25,17 +25,10 @@ class Levels(Scalar):
     moves: Moves = "free"
     label: str = ""
     missing: bool = False
-    reach: Reach | None = None
 
     def __post_init__(self) -> None:
         self._check_common()
         object.__setattr__(self, "levels", check_levels(self.name, self.levels))
-        object.__setattr__(self, "reach", as_reach(self.name, self.reach))
-        if self.reach is not None and set(self.reach.to_dict()) - {"steps"}:
-            raise SchemaError(
-                f"feature '{self.name}' has levels and a reach {self.reach}.",
-                hint="levels are counted: reach={'steps': 1} for one level.",
-            )
 
     @property
     def bottom(self) -> float:
@@ -74,9 +67,22 @@ class Levels(Scalar):
 
 @dataclass(frozen=True)
 class Ordinal(Levels):
-    """Named levels in an order, lowest first; every step up counts the same."""
+    """Named levels in an order, lowest first; every step up counts the same.
+
+    reach : how many levels a person can go: Reach(steps=1), or {"steps": 1}.
+    """
 
     kind: ClassVar[str] = "ordinal"
+    reach: Reach | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "reach", as_reach(self.name, self.reach))
+        if self.reach is not None and set(self.reach.to_dict()) - {"steps"}:
+            raise SchemaError(
+                f"the levels of '{self.name}' are counted, and it has a reach {self.reach}.",
+                hint="write reach={'steps': 1} for one level.",
+            )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import torch
 from turnabout.documents import Saved, reads, shown
 from turnabout.errors import SchemaError, also
 from turnabout.markup import block
-from turnabout.schema.features import Feature, Number
+from turnabout.schema.features import Feature, Number, Scalar
 from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.projection import Projection
@@ -347,11 +347,15 @@ class Schema(Saved):
             if isinstance(f, Number):
                 values = f"{f.low:g} to {f.high:g}" + (f" {f.unit}" if f.unit else "")
                 values += f", steps of {f.step:g}" if f.step else f", {f.places} decimals"
+                values += f"; used in {f.useful_step:g}" if f.useful_step else ""
+                values += f"; changes from {f.least_change:g}" if f.least_change else ""
             elif isinstance(f, Passthrough):
                 values = "anything"
             else:
                 levels = getattr(f, "levels", ())
                 values = ", ".join(map(str, levels[:6])) + (f", ... ({len(levels)})" if len(levels) > 6 else "")
+            if isinstance(f, Scalar) and f.reach is not None:
+                values += f"; {f.reach}"
             rows.append((f.name, f.kind, values, f.moves, "yes" if f.missing else "", f.title))
         return pd.DataFrame(rows, columns=["feature", "kind", "values", "moves", "missing", "label"])
 
