@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from turnabout.core.landing_targets import Landing, Mirror, Probability
-from turnabout.costs import L1, Cost
+from turnabout.costs import Cost, Effort
 from turnabout.errors import MethodError, ProblemError, TurnaboutError, also
 from turnabout.progress_bar import Bar
 from turnabout.rules import Rule
@@ -46,7 +46,7 @@ def as_rules(rules: Any) -> tuple[Rule, ...]:
 def as_cost(cost: Any) -> Cost:
     """A cost from a cost, the class or name of one that needs nothing more, or nothing."""
     if cost is None:
-        return L1()
+        return Effort()
     if isinstance(cost, str):
         by_name = {name.lower(): kind for name, kind in Cost.KINDS.items()}
         cost = by_name.get(cost.lower(), cost)
