@@ -56,7 +56,7 @@ class AuditReport(Document):
     by_attribute : the same by the groups of each attribute; empty without groups.
     fairness : who has recourse, and at what price; None without groups.
     subgroup : the group of people that is worst off, described by their columns.
-    lasting : which share of options survives slips in execution and retrained models.
+    lasting : which share of options survives execution noise and retrained models.
     retrained : what retrained models say; None where none was asked for.
     price, without_landing : what landing higher costs people, and the risk without it; None without a landing.
     plane : where people stand and where they land, as `draw_landings` takes it.
@@ -166,7 +166,7 @@ def report(
 
     Parameters
     ----------
-    problem : the model, what people may do and what it costs; with a background, on which slips are measured.
+    problem : the model, what people may do and what it costs; with a background, on which execution noise is measured.
     people, labels : a table, and who truly repaid. With observed="approved", labels of the refused are not looked at.
     method : what finds the options, or its name; chosen by what the model offers when None.
     groups : a table with one column for each attribute, also of columns that are no features, or one column; numbers
@@ -174,7 +174,7 @@ def report(
     accept, compliance, gain, loss, observed, outside, bootstrap : as of `risk_of_recourse`.
     landing : where options must land: `landing.Probability(0.7)`, a probability, or "mirror"; its price is told. Where
         it says nothing of P(good), the model is calibrated on the people whose outcome is known.
-    noise : slips in execution: `Noise`, or standard deviations of each column; None or 0 for none.
+    noise : execution noise: `Noise`, or standard deviations of each column; None or 0 for none.
     retrain : how the model was made, to train it again and see which options it honors.
     seed : same seed, same report.
     progress : called with (done, total), from 0 again for each search; True for a bar.
@@ -184,7 +184,7 @@ def report(
     called = as_progress(progress)
     with recorded() as warned:
         whom = _read(problem, people, labels, groups, observed)
-        slips, slip_notes = _slips(problem, noise)
+        shake, noise_notes = _execution_noise(problem, noise)
         lands = _landing(problem, whom, landing, observed)
         fitted = fitted_to(problem, method)
         first = fitted.find(whom.people, seed=seed, progress=called)
@@ -203,14 +203,14 @@ def report(
             answer,
             next(iter(by_attribute.values())) if by_attribute else risk_of(answer),
             by_attribute,
-            fairness_of_recourse(problem, answer, whom.groups, noise=slips, seed=seed) if by_attribute else None,
+            fairness_of_recourse(problem, answer, whom.groups, noise=shake, seed=seed) if by_attribute else None,
             worst_subgroup(problem, answer, seed=seed),
-            lasting(problem, answer, noise=slips, retrained=[] if refits is None else [refits], seed=seed),
+            lasting(problem, answer, noise=shake, retrained=[] if refits is None else [refits], seed=seed),
             refits,
             None if lands is None else price_of_landing(first, answer),
             None if lands is None else risk_of(first),
             landing_plane(problem, answer, seed=seed),
-            notes=(*whom.notes, *slip_notes),
+            notes=(*whom.notes, *noise_notes),
             versions=versions(),
         )
     asked: Json = {"observed": observed, "accept": as_asked(accept), "compliance": as_asked(compliance)}
@@ -244,8 +244,8 @@ def _read(problem: Problem, people: Any, labels: Any, groups: Any, observed: str
     return _Audited(table, read_labels(repaid[kept], table.index, seen), words[kept], (*notes, *group_notes))
 
 
-def _slips(problem: Problem, noise: Noise | float | None) -> tuple[Noise | None, tuple[str, ...]]:
-    """Slips in execution; none where they were not asked for, or, with a note, where there is nothing to shake."""
+def _execution_noise(problem: Problem, noise: Noise | float | None) -> tuple[Noise | None, tuple[str, ...]]:
+    """Execution noise; None where none is asked for, or, with a note, where no column can have any."""
     if noise is not None and not isinstance(noise, Noise):
         DEVIATIONS.check(noise=noise)
         noise = Noise(deviations=noise) if noise else None
@@ -254,7 +254,7 @@ def _slips(problem: Problem, noise: Noise | float | None) -> tuple[Noise | None,
     try:
         execution_noise(problem, noise.sd, noise.deviations)
     except ProblemError as error:
-        return None, (f"slips in execution are left out: {error.message}",)
+        return None, (f"execution noise is left out: {error.message}",)
     return noise, ()
 
 

@@ -74,7 +74,7 @@ def audit_recourse(
         ),
     ] = 0.2,
     noise: Annotated[
-        float, typer.Option(help="Slips in execution, in standard deviations of each column; 0 for none.", min=0)
+        float, typer.Option(help="Execution noise, in standard deviations of each column; 0 for none.", min=0)
     ] = 0.1,
     retrain: Annotated[
         int,

@@ -1,4 +1,4 @@
-"""What an answer means for each person: an option or none, its cost, what it asks, whether it survives a slip."""
+"""What an answer means for each person: an option or none, its cost, what it asks, whether it survives noise."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SHARES: tuple[Measure, ...] = ("availability", "robustness")
 
 @dataclass(frozen=True)
 class Noise:
-    """Gaussian slips in the execution of an option, as in `recourse_under_noise`.
+    """Gaussian noise in the execution of an option, as in `recourse_under_noise`.
 
     Parameters
     ----------
     sd : deviation of the noise by feature, in its units; other features get none.
     deviations : without sd, the deviation of the noise as a share of each feature's in the background.
-    draws : slips per option. With one, each person's option is kept or lost; with more they count by a share.
+    draws : of noise per option. With one, each person's option is kept or lost; with more they count by a share.
     """
 
     sd: Mapping[str, float] | None = None
@@ -39,7 +39,7 @@ class Noise:
     draws: int = 1
 
 
-SLIPS = Noise()
+EXECUTION_NOISE = Noise()
 """The noise of the audits, unless another is given."""
 
 

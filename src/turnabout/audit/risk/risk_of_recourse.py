@@ -17,7 +17,7 @@ from turnabout.audit.risk.compliance import Compliance, complying
 from turnabout.audit.risk.eta import Etas, EtaSource
 from turnabout.audit.risk.risk_people import Offers, read_labels, read_offers, read_people
 from turnabout.audit.risk.risk_report import RiskReport
-from turnabout.audit.risk.sums import Stand
+from turnabout.audit.risk.sums import Population
 from turnabout.audit.risk.support import Support, support
 from turnabout.core import Method, Recourse
 from turnabout.errors import AuditError
@@ -138,7 +138,7 @@ def risk_of_recourse(
     accepts = np.where(offers.offered, accepting(accept, offers.cost, groups, offers.people.index), 0.0)
     rho, outcome = complying(compliance, model.schema, offers.people, offers.after, offers.offered)
 
-    def stand(eta0: Eta, eta1: Eta) -> Stand:
+    def stand(eta0: Eta, eta1: Eta) -> Population:
         b = np.where(seen, y, eta0.value) if before == "labels" else eta0.value
         low, high = (eta0.low, eta0.high) if refused == "interval" else refused
         landing = np.where(offers.offered, eta1.value, np.nan)
@@ -150,7 +150,7 @@ def risk_of_recourse(
             assert chance is not None
             return None if gain is None or loss is None else offers.offered & (chance * (gain + loss) >= loss)
 
-        return Stand(
+        return Population(
             accepted=offers.accepted,
             offered=offers.offered,
             moves=accepts,

@@ -1,8 +1,8 @@
 """Does a yes survive small changes? Gaussian noise, the nearest change that turns a decision, and moves along the data.
 
 All changes are made to the numbers and ordinals that may move; what is fixed stays, levels of categories and binaries
-are left alone, missing cells stay missing. Changed values are not rounded and not held within bounds: nobody rounds a
-slip. Sizes are counted in sample deviations of the background.
+are left alone, missing cells stay missing. Changed values are not rounded and not held within bounds: noise is
+not rounded in practice. Sizes are counted in sample deviations of the background.
 """
 
 from __future__ import annotations
