@@ -122,6 +122,7 @@ class AuditReport(Document):
         }
 
 
+# over 80 lines because its parameters are documented
 @checked(
     AuditError,
     problem=Instance(Problem, hint="write Problem(schema, model, background=train_people)."),
@@ -197,26 +198,29 @@ def report(
             name: risk_of(answer, groups=labels) for name, labels in whom.groups.items()
         }
         refits = _retrained(problem, answer, retrain, seed, called)
+        fairness = fairness_of_recourse(problem, answer, whom.groups, noise=shake, seed=seed) if by_attribute else None
         made = AuditReport(
-            {},
-            model_part(problem.model),
-            answer,
-            next(iter(by_attribute.values())) if by_attribute else risk_of(answer),
-            by_attribute,
-            fairness_of_recourse(problem, answer, whom.groups, noise=shake, seed=seed) if by_attribute else None,
-            worst_subgroup(problem, answer, seed=seed),
-            lasting(problem, answer, noise=shake, retrained=[] if refits is None else [refits], seed=seed),
-            refits,
-            None if lands is None else price_of_landing(first, answer),
-            None if lands is None else risk_of(first),
-            landing_plane(problem, answer, seed=seed),
+            asked={},
+            model=model_part(problem.model),
+            answer=answer,
+            risk=next(iter(by_attribute.values())) if by_attribute else risk_of(answer),
+            by_attribute=by_attribute,
+            fairness=fairness,
+            subgroup=worst_subgroup(problem, answer, seed=seed),
+            lasting=lasting(problem, answer, noise=shake, retrained=[] if refits is None else [refits], seed=seed),
+            retrained=refits,
+            price=None if lands is None else price_of_landing(first, answer),
+            without_landing=None if lands is None else risk_of(first),
+            plane=landing_plane(problem, answer, seed=seed),
             notes=(*whom.notes, *noise_notes),
             versions=versions(),
         )
-    asked: Json = {"observed": observed, "accept": as_asked(accept), "compliance": as_asked(compliance)}
-    asked |= {"gain": gain, "loss": loss, "landing": None if landing is None else str(landing)}
-    asked |= {"noise": as_asked(noise), "seed": seed, "outside": outside, "bootstrap": bootstrap}
-    asked |= {"retrain": 0 if refits is None else refits.models, "groups": list(whom.groups.columns)}
+    asked: Json = {
+        "observed": observed, "accept": as_asked(accept), "compliance": as_asked(compliance), "gain": gain,
+        "loss": loss, "landing": None if landing is None else str(landing), "noise": as_asked(noise), "seed": seed,
+        "outside": outside, "bootstrap": bootstrap, "retrain": 0 if refits is None else refits.models,
+        "groups": list(whom.groups.columns),
+    }  # fmt: skip
     command = call_of("turnabout.audit.report", "problem, people, labels", asked)
     return replace(made, asked=asked, warnings=tuple(warned), command=command)
 
