@@ -11,7 +11,8 @@ import numpy as np
 from turnabout.core import Attribution
 from turnabout.errors import TurnaboutError
 from turnabout.parameters import Instance, Whole, checked
-from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, YES, name_sides, need_matplotlib, number, signed
+from turnabout.render.palette import AWAY, EDGE, TOWARDS, YES, literal, name_sides, need_matplotlib
+from turnabout.render.plan_words import number, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -248,8 +249,3 @@ def _axis(attribution: Attribution, bars: Bars) -> str:
         return f"contribution to the {attribution.score}{whiskers}"
     yes = " (0 and above is a yes)" if attribution.score.startswith("margin") else ""
     return f"{attribution.score}{yes}{whiskers}"
-
-
-def literal(text: str) -> str:
-    """Dollars as dollars; matplotlib would set what stands between two of them as a formula."""
-    return text.replace("$", r"\$")

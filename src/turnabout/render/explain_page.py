@@ -30,7 +30,7 @@ from turnabout.render.page import (
     table,
     write_page,
 )
-from turnabout.render.plan_drawing import need_matplotlib
+from turnabout.render.palette import need_matplotlib
 from turnabout.render.risk import NARROW, SIZE, draw_groups
 from turnabout.typing import Json
 

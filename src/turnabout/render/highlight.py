@@ -9,7 +9,8 @@ import numpy as np
 from turnabout.core import Attribution, ConceptSpans
 from turnabout.errors import TurnaboutError
 from turnabout.render.attribution_drawing import least
-from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, number, signed
+from turnabout.render.palette import AWAY, EDGE, TOWARDS
+from turnabout.render.plan_words import number, signed
 
 STRONG = 0.55  # opacity behind the most important word
 FAINT = 0.05  # share of the largest value below which a word is not marked

@@ -9,8 +9,9 @@ import numpy as np
 
 from turnabout.core import Attribution, Pixels
 from turnabout.errors import TurnaboutError
-from turnabout.render.attribution_drawing import Bars, least, literal, read_bars, rim
-from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, need_matplotlib, number, signed
+from turnabout.render.attribution_drawing import Bars, least, read_bars, rim
+from turnabout.render.palette import AWAY, EDGE, TOWARDS, literal, need_matplotlib
+from turnabout.render.plan_words import number, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NewType
 
 from turnabout.documents import Document
-from turnabout.render.plan_drawing import need_matplotlib
+from turnabout.render.palette import need_matplotlib
 from turnabout.typing import Json
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.render.plan_drawing import EDGE, TOWARDS, YES, need_matplotlib
+from turnabout.render.palette import EDGE, TOWARDS, YES, literal, need_matplotlib
 from turnabout.typing import Json
 
 if TYPE_CHECKING:
@@ -164,10 +164,10 @@ def draw_groups(
         ax.annotate(said, (far, row), (5, 0), textcoords="offset points", va="center", fontsize="small", zorder=4)
     if reference is not None:
         ax.axvline(reference, color=EDGE, linewidth=1.0, zorder=1)
-    ax.set_yticks(rows, [_literal(name) for name in names])
+    ax.set_yticks(rows, [literal(name) for name in names])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.set_xlabel(_literal(textwrap.fill(xlabel, NARROW)))
+    ax.set_xlabel(literal(textwrap.fill(xlabel, NARROW)))
     ax.grid(axis="x", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
     _finish(ax, title, NARROW)
@@ -191,7 +191,7 @@ def draw_landing_histogram(
     ax.bar(edges[:-1], shares, np.diff(edges), align="edge", color=TOWARDS, alpha=0.75, edgecolor="white", zorder=2)
     styles = ("-", "--", ":", "-.")
     for (name, at), line in zip(((n, a) for n, a in marks.items() if 0 <= a <= 1), styles):
-        ax.axvline(at, color=EDGE, linestyle=line, linewidth=1.6, label=_literal(f"{name}, {at:.2f}"), zorder=3)
+        ax.axvline(at, color=EDGE, linestyle=line, linewidth=1.6, label=literal(f"{name}, {at:.2f}"), zorder=3)
     ax.set_xlim(0, 1)
     ax.set_xlabel("P(repays) at the landing point")
     ax.set_ylabel("share of those who move")
@@ -217,7 +217,7 @@ def _finish(ax: Axes, title: str, width: int = 52) -> None:
     legend = ax.get_legend()
     pad = 8 if legend is None else 10 + 16 * -(-len(legend.get_texts()) // 2)
     if title:
-        ax.set_title(_literal(textwrap.fill(title, width)), loc="left", fontweight="bold", fontsize="medium", pad=pad)
+        ax.set_title(literal(textwrap.fill(title, width)), loc="left", fontweight="bold", fontsize="medium", pad=pad)
 
 
 def _spread(points: np.ndarray, axes: list[Json]) -> np.ndarray:
@@ -231,9 +231,9 @@ def _spread(points: np.ndarray, axes: list[Json]) -> np.ndarray:
 
 def _name_axis(ax: Axes, side: str, axis: Json) -> None:
     unit = f" ({axis['unit']})" if axis["unit"] else ""
-    getattr(ax, f"set_{side}label")(_literal(textwrap.shorten(f"{axis['title']}{unit}", 60, placeholder=" …")))
+    getattr(ax, f"set_{side}label")(literal(textwrap.shorten(f"{axis['title']}{unit}", 60, placeholder=" …")))
     if axis["levels"]:
-        names = [_literal(textwrap.shorten(level, 14, placeholder="…")) for level in axis["levels"]]
+        names = [literal(textwrap.shorten(level, 14, placeholder="…")) for level in axis["levels"]]
         getattr(ax, f"set_{side}ticks")(range(len(names)), names, rotation=30 if side == "x" and len(names) > 3 else 0)
 
 
@@ -241,8 +241,3 @@ def _short(value: float) -> str:
     return (
         f"{value:.3f}" if 0.0005 <= abs(value) < 10 else f"{value:.2g}" if abs(value) < 1 else f"{value:.3g}"
     ).replace("-", "−")
-
-
-def _literal(text: str) -> str:
-    """Dollars as dollars; matplotlib would set what stands between two of them as a formula."""
-    return text.replace("$", r"\$")

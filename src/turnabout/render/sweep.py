@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.render.plan_drawing import need_matplotlib
+from turnabout.render.palette import literal, need_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def draw_sweep(
             low, high = (part[side].to_numpy(dtype=float) for side in ("low", "high"))
             ax.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
     ax.set_xlabel(names.get(x, x))
-    ax.set_title(textwrap.fill(title, 50).replace("$", r"\$"), loc="left", fontweight="bold")
+    ax.set_title(literal(textwrap.fill(title, 50)), loc="left", fontweight="bold")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)
