@@ -13,7 +13,7 @@ import pandas as pd
 from turnabout.audit.aligned import aligned
 from turnabout.audit.execution_noise import execution_noise
 from turnabout.audit.fairness.fairness_of_recourse import Fairness, fairness_of_recourse
-from turnabout.audit.fairness.group_words import group_words
+from turnabout.audit.fairness.grouping import group_words
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroups import Subgroup, worst_subgroup
 from turnabout.audit.promises.lasting import Lasting, lasting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from turnabout.render.plan_words import number, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Shown = TypeVar("Shown")
 
 BAR = 0.62  # height of a bar, the distance between rows being 1
 NAME = 34  # letters of a name beside the picture
@@ -116,6 +118,18 @@ def least(attribution: Attribution) -> float:
     """The size up to which a value is rounding and says nothing."""
     output = attribution.output
     return ROUNDING * max(1.0, 0.0 if output is None else float(output.abs().max()))
+
+
+def layout_of(attribution: Attribution, kind: type[Shown], what: str, needs: str, hint: str) -> Shown:
+    """The layout of an attribution of one text or image; refuses others, and what is no contribution."""
+    if not isinstance(attribution, Attribution) or not isinstance(attribution.layout, kind) or len(attribution) != 1:
+        raise TurnaboutError(needs, hint=hint)
+    if attribution.kind != "contribution":
+        raise TurnaboutError(
+            f"{what} shows what raises and lowers a score, and a {attribution.kind} does neither.",
+            hint="pass contributions.",
+        )
+    return attribution.layout
 
 
 def _meaning(attribution: Attribution) -> str:

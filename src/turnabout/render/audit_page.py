@@ -9,7 +9,6 @@ from turnabout.render.audit_risk import landing_blocks, price_blocks, risk_block
 from turnabout.render.page import (
     Html,
     Section,
-    as_json,
     between,
     bullets,
     heading,
@@ -17,6 +16,7 @@ from turnabout.render.page import (
     number,
     paragraph,
     rate,
+    read_document,
     sentence,
     signed,
     write_page,
@@ -40,12 +40,7 @@ def audit_page(document: Json | Document) -> str:
     document : as `turnabout audit` writes it, or the report that `turnabout.audit.report` returns.
         Every number of the page is in it.
     """
-    document = as_json(document)
-    if not isinstance(document, dict) or document.get("turnabout_audit") != VERSION:
-        raise TurnaboutError(
-            "this is not an audit of turnabout, or one of another version.",
-            hint=f"this release draws turnabout_audit version {VERSION}, as written by `turnabout audit`.",
-        )
+    document = read_document(document, "turnabout_audit", VERSION, "an audit")
     risk = document["risk"]
     lead = [
         paragraph(f"{PLAIN_VERDICT[risk['verdict']]} ({risk['verdict']}). {verdict_sentence(risk)}", "lead"),

@@ -18,7 +18,6 @@ from turnabout.render.attribution_drawing import draw_waterfall
 from turnabout.render.page import (
     Html,
     Section,
-    as_json,
     bullets,
     heading,
     literal,
@@ -26,6 +25,7 @@ from turnabout.render.page import (
     paragraph,
     percent,
     picture,
+    read_document,
     sentence,
     table,
     write_page,
@@ -56,12 +56,7 @@ def explain_page(document: Json | Document) -> str:
     document : as `turnabout explain` writes it, or the report that `turnabout.explain.report` returns.
         Every number of the page is in it, or a mean of numbers in it.
     """
-    document = as_json(document)
-    if not isinstance(document, dict) or document.get("turnabout_explain") != VERSION:
-        raise TurnaboutError(
-            "this is not an explanation of turnabout, or one of another version.",
-            hint=f"this release draws turnabout_explain version {VERSION}, as written by `turnabout explain`.",
-        )
+    document = read_document(document, "turnabout_explain", VERSION, "an explanation")
     attribution = Attribution.from_dict(document["attribution"])
     refused = [line["person"] for line in document["reasons"]["people"]]
     n = len(attribution)

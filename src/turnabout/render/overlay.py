@@ -9,7 +9,7 @@ import numpy as np
 
 from turnabout.core import Attribution, Pixels
 from turnabout.errors import TurnaboutError
-from turnabout.render.attribution_drawing import Bars, least, read_bars, rim
+from turnabout.render.attribution_drawing import Bars, layout_of, least, read_bars, rim
 from turnabout.render.palette import AWAY, EDGE, TOWARDS, literal, need_matplotlib
 from turnabout.render.plan_words import number, signed
 
@@ -91,16 +91,8 @@ def _draw_part(ax: Axes, inside: np.ndarray, value: float, strength: float) -> N
 
 
 def _segments(attribution: Attribution) -> np.ndarray:
-    if not isinstance(attribution, Attribution) or not isinstance(attribution.layout, Pixels) or len(attribution) != 1:
-        raise TurnaboutError(
-            "an overlay needs an attribution of one image, with a layout of pixels.", hint="LimeImage gives one."
-        )
-    if attribution.kind != "contribution":
-        raise TurnaboutError(
-            f"an overlay shows what raises and lowers a score, and a {attribution.kind} does neither.",
-            hint="pass contributions.",
-        )
-    segments = np.asarray(attribution.layout.segments)
+    needs = "an overlay needs an attribution of one image, with a layout of pixels."
+    segments = np.asarray(layout_of(attribution, Pixels, "an overlay", needs, "LimeImage gives one.").segments)
     width = attribution.values.shape[1]
     if segments.ndim != 2 or not segments.size or segments.min() < 0 or segments.max() >= width:
         raise TurnaboutError(

@@ -77,7 +77,7 @@ def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, see
     check_answer(problem, answer)
     found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
     refused = answer.refused.to_numpy(dtype=bool)
-    first, place = first_options(answer)
+    first, place = placed_first_options(answer)
     values: dict[Measure, np.ndarray] = {"availability": np.where(refused, found.astype(np.float64), np.nan)}
 
     def enter(measure: Measure, numbers: np.ndarray) -> None:
@@ -105,7 +105,7 @@ def _withstands(problem: Problem, x_new: torch.Tensor, noise: Noise, seed: int) 
         raise AuditError(error.message, hint=f"{error.hint} noise=None leaves robustness out.") from None
 
 
-def first_options(answer: Recourse) -> tuple[pd.DataFrame, np.ndarray]:
+def placed_first_options(answer: Recourse) -> tuple[pd.DataFrame, np.ndarray]:
     """Each person's first option, and the places of these people in the table."""
     first = answer.options[answer.options.index.get_level_values("option") == 0]
     return first, answer.people.index.get_indexer(first.index.get_level_values("person"))

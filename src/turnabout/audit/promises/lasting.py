@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.disparity import Difference
-from turnabout.audit.fairness.outcomes import EXECUTION_NOISE, Noise, fingerprint, first_options, outcomes
+from turnabout.audit.fairness.outcomes import EXECUTION_NOISE, Noise, fingerprint, outcomes, placed_first_options
 from turnabout.audit.promises.retrain import Retrained
 from turnabout.audit.rates import members
 from turnabout.core import Problem, Recourse
@@ -117,7 +117,7 @@ def lasting(
     if noise is not None:
         size = f"{noise.deviations:g} deviations" if noise.sd is None else f"deviations {dict(noise.sd)}"
         threats.append((f"noise of {size} in execution", told.of("robustness")))
-    first, place = first_options(answer)
+    first, place = placed_first_options(answer)
     mine = fingerprint(problem, answer)
     for report in retrained:
         same_people = isinstance(report, Retrained) and report.options.index.equals(answer.options.index)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.fairness.outcomes import check_answer, fingerprint, first_options
+from turnabout.audit.fairness.outcomes import check_answer, fingerprint, placed_first_options
 from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.training_sets import Bootstrap, Retrain, read_training
 from turnabout.audit.promises.validity import check_prior, validity_of_counts
@@ -188,7 +188,7 @@ def after_retraining(
     known = validity_of_counts(len(said), validity, prior, confidence, complete)
     accepts = (said >= 0).sum(0)
     options = known.iloc[accepts].set_axis(answer.options.index).assign(accepts=accepts)
-    first, place = first_options(answer)
+    first, place = placed_first_options(answer)
     kept, robust = (np.zeros(len(answer.people), dtype=kind) for kind in (np.float64, bool))  # of first options
     kept[place], robust[place] = (options.loc[first.index, name] for name in ("share", "robust"))
     mine = np.isin(np.arange(len(answer.people)), place)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.audit.aligned import first_options
 from turnabout.audit.execution_noise import ExecutionNoise, execution_noise
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
@@ -54,8 +55,7 @@ def recourse_under_noise(
     deviations : without sd, the deviation of the noise as a share of each feature's in the background.
     """
     shake = execution_noise(problem, sd, deviations)
-    first = answer.options[answer.options.index.get_level_values("option") == 0]
-    x = problem.schema.encode(first)
+    x = problem.schema.encode(first_options(answer))
     return Rate.among(kept(problem, x, torch.ones(len(x), dtype=torch.bool), shake, draws, seed))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turnabout.audit.aligned import first_options
 from turnabout.core import Problem, Recourse
 from turnabout.errors import ProblemError
 from turnabout.intervals import Rate
@@ -23,7 +24,6 @@ def overshoot(problem: Problem, answer: Recourse, factor: float = 1.5) -> Rate:
     ----------
     factor : how far to go, above 1; 1.5 is half as far again.
     """
-    first = answer.options[answer.options.index.get_level_values("option") == 0]
-    people = answer.people.loc[first.index.get_level_values("person")]
-    x, x_new = problem.schema.encode(people), problem.schema.encode(first)
+    first = first_options(answer)
+    x, x_new = problem.schema.encode(answer.people.loc[first.index]), problem.schema.encode(first)
     return Rate.among((problem.margin(x + factor * (x_new - x)) < 0).numpy())

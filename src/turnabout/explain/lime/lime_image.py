@@ -10,7 +10,7 @@ import numpy as np
 
 from turnabout.core import Attribution, Pixels
 from turnabout.errors import ExplainError
-from turnabout.explain.lime.common import MaskLime, in_batches
+from turnabout.explain.lime.common import MaskLime
 from turnabout.explain.lime.maskers import Fill, ImageMasker, MeanColor
 from turnabout.explain.lime.masks import Law
 from turnabout.explain.lime.superpixels import Slic, check_image
@@ -64,11 +64,7 @@ class LimeImage(MaskLime):
         segments = _labels(self.segmenter(image), image)
         masker = ImageMasker.of(image, segments, self.fill)
         names = [f"segment {k}" for k in range(int(segments.max()) + 1)]
-
-        def f_x(masks: np.ndarray) -> np.ndarray:
-            return in_batches(lambda part: function(masker(part)), masks, self.batch, "images")
-
-        return self._explain_masks(f_x, names, Pixels(segments), seed)
+        return self._explain_masks(lambda masks: function(masker(masks)), names, Pixels(segments), seed, "images")
 
 
 @checked(ExplainError, k=Whole(1))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from turnabout.core import Attribution
-from turnabout.explain.lime.common import MaskLime, in_batches
+from turnabout.explain.lime.common import MaskLime
 from turnabout.explain.lime.maskers import TextMasker
 from turnabout.explain.lime.masks import Law
 
@@ -60,8 +60,5 @@ class LimeText(MaskLime):
         """Slopes of the distinct words of one text, for a function of texts: list of n -> (n,)."""
         self._check()
         masker = TextMasker.of(text, self.token)
-
-        def f_x(masks: np.ndarray) -> np.ndarray:
-            return in_batches(lambda part: function(masker(part)), masks, self.batch, "texts")
-
-        return self._explain_masks(f_x, list(masker.words), masker.layout, seed)
+        names = list(masker.words)
+        return self._explain_masks(lambda masks: function(masker(masks)), names, masker.layout, seed, "texts")
