@@ -185,7 +185,7 @@ def report(
     called = as_progress(progress)
     with recorded() as warned:
         whom = _read(problem, people, labels, groups, observed)
-        shake, noise_notes = _execution_noise(problem, noise)
+        noise_used, noise_notes = _execution_noise(problem, noise)
         lands = _landing(problem, whom, landing, observed)
         fitted = fitted_to(problem, method)
         first = fitted.find(whom.people, seed=seed, progress=called)
@@ -198,7 +198,9 @@ def report(
             name: risk_of(answer, groups=labels) for name, labels in whom.groups.items()
         }
         refits = _retrained(problem, answer, retrain, seed, called)
-        fairness = fairness_of_recourse(problem, answer, whom.groups, noise=shake, seed=seed) if by_attribute else None
+        fairness = (
+            fairness_of_recourse(problem, answer, whom.groups, noise=noise_used, seed=seed) if by_attribute else None
+        )
         made = AuditReport(
             asked={},
             model=model_part(problem.model),
@@ -207,7 +209,7 @@ def report(
             by_attribute=by_attribute,
             fairness=fairness,
             subgroup=worst_subgroup(problem, answer, seed=seed),
-            lasting=lasting(problem, answer, noise=shake, retrained=[] if refits is None else [refits], seed=seed),
+            lasting=lasting(problem, answer, noise=noise_used, retrained=[] if refits is None else [refits], seed=seed),
             retrained=refits,
             price=None if lands is None else price_of_landing(first, answer),
             without_landing=None if lands is None else risk_of(first),

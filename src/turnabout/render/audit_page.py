@@ -122,8 +122,8 @@ def _meaning(document: Json) -> tuple[Html, ...]:
     means = [
         "A wrong decision is a yes to someone who does not repay, or a no to someone who would have. Both count the "
         "same.",
-        "Recourse tells refused people what to change to be accepted. Whoever does so is accepted, so that every move "
-        "mends a wrong no or makes a wrong yes.",
+        "Recourse tells refused people what to change to be accepted. Those who do are accepted, so that every move "
+        "corrects a wrong no or makes a wrong yes.",
         "Compliant people really become what their new row says. Defiant people only look like it, and repay no more "
         "often than before. Most populations lie between the two.",
         "Break-even compliance is the share of real improvement at which recourse changes nothing: "

@@ -183,9 +183,9 @@ def fairness_of_recourse(
     differences of shares Newcombe's, of means Welch's. Which differences survive is decided by shuffling people between
     a group and everyone else, tested together: see `Contrast`. The groups need not be known to the model.
 
-    Cost, effort and robustness speak of those who have an option alone. A group in which only the easy cases have one
-    looks cheap: read them beside the availability, or read the burden and the dominance, which count everyone refused.
-    A low availability of a method that searches without proof may be the method's fault: see `existence`.
+    Cost, effort and robustness are measured over people with an option alone. A group in which only the easy cases
+    have one looks cheap: read them beside the availability, or read the burden and the dominance, which count everyone
+    refused. A low availability of a method that searches without proof may be the method's fault: see `existence`.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Outcomes:
     Attributes
     ----------
     refused : (n,) True for whom the model refuses.
-    values : measure -> (n,) one number per person, NaN for who is not counted: availability (0 or 1) is of the
+    values : measure -> (n,) one number per person, NaN for people who are not counted: availability (0 or 1) is of the
         refused, everything else of those with an option. A measure that the answer cannot tell is absent: steps and
         duration without plans, robustness without noise.
     """
@@ -98,9 +98,9 @@ def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, see
 
 def _withstands(problem: Problem, x_new: torch.Tensor, noise: Noise, seed: int) -> np.ndarray:
     try:
-        shake = execution_noise(problem, noise.sd, noise.deviations)
+        spread = execution_noise(problem, noise.sd, noise.deviations)
         yes = torch.ones(len(x_new), dtype=torch.bool)
-        return kept(problem, x_new, yes, shake, noise.draws, seed).astype(np.float64)
+        return kept(problem, x_new, yes, spread, noise.draws, seed).astype(np.float64)
     except ProblemError as error:
         raise AuditError(error.message, hint=f"{error.hint} noise=None leaves robustness out.") from None
 

@@ -1,4 +1,4 @@
-"""Who is worst off? A search over combinations of conditions, with an interval that the search cannot flatter."""
+"""Who is worst off? A search over combinations of conditions, with an interval that the search does not bias."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def worst_of(
 
     Parameters
     ----------
-    values : (n,) one number per person, NaN for who does not count.
+    values : (n,) one number per person, NaN for people who do not count.
     table : (n rows) indexed by people. Conditions are the levels of its columns of text, categories and booleans, the
         two sides of the bins - 1 quantiles of its columns of numbers, and missing cells. Two sides of one number make a
         range.

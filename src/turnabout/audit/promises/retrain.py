@@ -150,7 +150,7 @@ def after_retraining(
         theta | data ~ Beta(a + k, b + m - k)                                                                   (1)
 
     gives P(theta >= validity) and the bound that theta exceeds with probability `confidence`: `validity_of_counts`. It
-    speaks of models trained as here. Another kind of model, other features or a new threshold are not among them.
+    holds for models trained as here, not for another kind of model, other features or a new threshold.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def assess(
     """The report on a population, with bootstrap intervals (see `risk_intervals`).
 
     Each person adds one number to each sum, and acceptance enters by its probability: what is averaged is the expected
-    contribution, so that no chance of a simulated decision is added to the chance of who is in the table.
+    contribution, so that simulated decisions add no variance to that of the sample of people.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def risk_of_recourse(
 
     with w the probability that a refused person has an option and takes it, eta0 and eta1 those of repaying before and
     at the landing point, and rho the share of compliance: a compliant person is as good as their new row, a defiant one
-    only looks so. Whoever moves to the boundary of a good classifier lands at eta1 = 1/2, and the risk rises
+    only looks so. People who move to the boundary of a good classifier land at eta1 = 1/2, and the risk rises
     for every rho; landing deeper helps. Acceptance enters by its probability, not by drawing who accepts.
 
     Use it before offering recourse, on people on whom the model was not trained. It is as good as eta, which is plugged

@@ -75,8 +75,8 @@ def rounds_of_recourse(
     changed meanwhile. With eta learned from the labels, rows far from all people are a guess.
 
     A share of the people is set apart: they live through the same rounds, but no model is trained on them. All shares
-    and means are over them, with intervals that hold given eta and the models as they came out. A capacity joins fates;
-    then the intervals are only approximate.
+    and means are over them, with intervals that hold given eta and the fitted models. With a capacity, outcomes of
+    people depend on each other, and the intervals are only approximate.
 
     Use it before promising that an option "will be accepted": the report says how many such promises the next models
     break.
@@ -94,7 +94,7 @@ def rounds_of_recourse(
         may be fewer.
     eta : P(good): a fitted classifier or a function of tables. Without it, it is learned from the first labels.
     retrain : True; False to keep the first model; or another estimator, to be trained from the second model on.
-    held_out : share of people set apart. With 0, people are judged by models trained on them, which flatters those.
+    held_out : share of people set apart. With 0, people are judged by models trained on them, which is optimistic.
     threshold, cost, rules, actions : those of wrap and of Problem.
     seed : same seed, same answer. Estimators that were given no random_state get this one, within Pipelines too.
     progress : called with (people done, people in all rounds together).
@@ -280,7 +280,7 @@ def _oracle(eta: Any, schema: Schema, table: pd.DataFrame, y: np.ndarray, seed: 
 
 
 def _overall(progress: Progress | None, r: int, rounds: int, n: int) -> Progress | None:
-    """Progress within a round, told as progress in all of them; who is approved is done at once."""
+    """Progress within a round, counted over all of them; approved people count as done at once."""
     if progress is None:
         return None
     return lambda done, refused: progress(r * n + n - refused + done, rounds * n)

@@ -1,4 +1,4 @@
-"""The nearest point that a forest accepts, within a distance, for whoever changes their own row."""
+"""The nearest point that a forest accepts, within a distance."""
 
 from __future__ import annotations
 
