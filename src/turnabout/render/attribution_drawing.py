@@ -11,7 +11,7 @@ import numpy as np
 from turnabout.core import Attribution
 from turnabout.errors import TurnaboutError
 from turnabout.parameters import Instance, Whole, checked
-from turnabout.render.palette import AWAY, EDGE, TOWARDS, YES, literal, name_sides, need_matplotlib
+from turnabout.render.palette import AWAY, EDGE, TOWARDS, YES, axes_or_new, literal, name_sides
 from turnabout.render.plan_words import number, signed
 
 if TYPE_CHECKING:
@@ -162,13 +162,9 @@ def draw_waterfall(attribution: Attribution, person: Any, ax: Axes | None = None
     most : bars; with a base the other features are one more.
     """
     bars = read_bars(attribution, person, most)
-    need_matplotlib()
     rows = _rows(bars)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        letters = max(len(name) for name, *_ in rows)
-        _, ax = plt.subplots(figsize=(5.6 + 0.07 * min(letters, NAME), 1.5 + 0.36 * len(rows)), layout="constrained")
+    letters = max(len(name) for name, *_ in rows)
+    ax = axes_or_new(ax, (5.6 + 0.07 * min(letters, NAME), 1.5 + 0.36 * len(rows)))
     ends = [at for _, start, value, _, _ in rows for at in (start, start + value)]
     low, high = min(ends), max(ends)
     room = 0.2 * ((high - low) or 1.0)

@@ -30,7 +30,7 @@ from turnabout.render.page import (
     table,
     write_page,
 )
-from turnabout.render.palette import need_matplotlib
+from turnabout.render.palette import axes_or_new
 from turnabout.render.risk import NARROW, SIZE, draw_groups
 from turnabout.typing import Json
 
@@ -242,10 +242,7 @@ def _caption(attribution: Attribution) -> str:
 
 def _waterfall(attribution: Attribution, person: Any) -> Axes:
     """The person's waterfall, narrow enough to be read on a phone."""
-    need_matplotlib()
-    import matplotlib.pyplot as plt
-
-    _, ax = plt.subplots(figsize=(SIZE[0], 1.4 + 0.3 * (BARS + 3)), layout="constrained")
+    ax = axes_or_new(None, (SIZE[0], 1.4 + 0.3 * (BARS + 3)))
     ax = draw_waterfall(attribution, person, ax, most=BARS)
     low, high = ax.get_xlim()
     ax.set_xlim(low - 0.15 * (high - low), high)  # numbers stand left of bars that lower the score

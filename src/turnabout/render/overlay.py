@@ -10,7 +10,7 @@ import numpy as np
 from turnabout.core import Attribution, Pixels
 from turnabout.errors import TurnaboutError
 from turnabout.render.attribution_drawing import Bars, layout_of, least, read_bars, rim
-from turnabout.render.palette import AWAY, EDGE, TOWARDS, literal, need_matplotlib
+from turnabout.render.palette import AWAY, EDGE, TOWARDS, axes_or_new, literal
 from turnabout.render.plan_words import number, signed
 
 if TYPE_CHECKING:
@@ -35,12 +35,8 @@ def draw_overlay(attribution: Attribution, image: np.ndarray, ax: Axes | None = 
     segments = _segments(attribution)
     picture = _picture(image, segments.shape)
     bars = read_bars(attribution, attribution.values.index[0], most)
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        high, wide = segments.shape
-        _, ax = plt.subplots(figsize=(4.6, max(1.5, min(4.6 * high / wide, 9.0)) + 0.9), layout="constrained")
+    high, wide = segments.shape
+    ax = axes_or_new(ax, (4.6, max(1.5, min(4.6 * high / wide, 9.0)) + 0.9))
     ax.imshow(picture, cmap="gray", vmin=0.0, vmax=1.0)
     values = attribution.values.iloc[0].to_numpy(dtype=np.float64)
     order = np.argsort(-np.abs(values), kind="stable")[:most]

@@ -24,6 +24,16 @@ def need_matplotlib() -> None:
         ) from None
 
 
+def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The axes that were given, or those of a new figure; `size` in inches."""
+    need_matplotlib()
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=size, layout="constrained")
+    return ax
+
+
 def name_sides(ax: Axes, size: str = "medium") -> None:
     """Write what each side of 0 means, at the top."""
     for x, side, where in ((5, "accepted", "left"), (-5, "refused", "right")):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnabout.core import Problem, Recourse
-from turnabout.render.palette import AWAY, EDGE, TOWARDS, YES, literal, name_sides, need_matplotlib
+from turnabout.render.palette import AWAY, EDGE, TOWARDS, YES, axes_or_new, literal, name_sides, need_matplotlib
 from turnabout.render.plan_words import Story, amount, number, signed, tell
 
 if TYPE_CHECKING:
@@ -37,12 +37,8 @@ def draw_plan(
     problem : the question that was answered; with it the picture also knows their margin now and the units.
     """
     story = tell(answer, person, option, problem)
-    need_matplotlib()
     labels = _labels(story)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=_size(labels), layout="constrained")
+    ax = axes_or_new(ax, _size(labels))
     _draw(story, labels, ax)
     return ax
 

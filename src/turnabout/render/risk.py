@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.render.palette import EDGE, TOWARDS, YES, literal, need_matplotlib
+from turnabout.render.palette import EDGE, TOWARDS, YES, axes_or_new, literal
 from turnabout.typing import Json
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def draw_landings(plane: Json, ax: Axes | None = None, title: str = "") -> Axes:
         )
     before, after = (_spread(points, plane["axes"]) for points in (before, after))
     still = _spread(still, plane["axes"])
-    ax = _new(ax)
+    ax = axes_or_new(ax, SIZE)
     if (area := plane.get("area")) is not None:
         margin = np.asarray(area["margin"], dtype=float)
         if (margin >= 0).any():
@@ -94,7 +94,7 @@ def draw_risk_curve(
     part = curve[curve["metric"] == "risk_after"].sort_values("compliance")
     if not len(part):
         raise TurnaboutError("the curve has no metric 'risk_after'.", hint="use RiskReport.curve().")
-    ax = _new(ax)
+    ax = axes_or_new(ax, SIZE)
     at, value, low, high = (
         pd.to_numeric(part[name]).to_numpy(dtype=float, na_value=np.nan)
         for name in ("compliance", "value", "low", "high")
@@ -138,7 +138,7 @@ def draw_groups(
         pd.to_numeric(table[n]).to_numpy(dtype=float, na_value=np.nan) for n in ("value", "low", "high")
     )
     lines = sum(name.count("\n") + 1 for name in names)
-    ax = _new(ax, (SIZE[0], 1.3 + 0.16 * lines + 0.24 * len(names)))
+    ax = axes_or_new(ax, (SIZE[0], 1.3 + 0.16 * lines + 0.24 * len(names)))
     rows = np.arange(len(names))
     ax.barh(rows, np.nan_to_num(value), 0.6, color=TOWARDS, alpha=0.75, edgecolor=EDGE, linewidth=0.6, zorder=2)
     known = np.isfinite(low) & np.isfinite(high)
@@ -186,7 +186,7 @@ def draw_landing_histogram(
     """
     if not len(shares):
         raise TurnaboutError("there are no bins to draw.", hint="give RiskReport.histogram.")
-    ax = _new(ax, (SIZE[0], 3.1))
+    ax = axes_or_new(ax, (SIZE[0], 3.1))
     edges = np.linspace(0, 1, len(shares) + 1)
     ax.bar(edges[:-1], shares, np.diff(edges), align="edge", color=TOWARDS, alpha=0.75, edgecolor="white", zorder=2)
     styles = ("-", "--", ":", "-.")
@@ -198,15 +198,6 @@ def draw_landing_histogram(
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     _finish(ax, title)
-    return ax
-
-
-def _new(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=size, layout="constrained")
     return ax
 
 

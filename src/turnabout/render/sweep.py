@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.render.palette import literal, need_matplotlib
+from turnabout.render.palette import axes_or_new, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,11 +58,7 @@ def draw_sweep(
         raise TurnaboutError(
             f"{len(metrics)} lines cannot be told apart.", hint=f"name at most {len(STYLES)} metrics in y=[...]."
         )
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.0, 3.8), layout="constrained")
+    ax = axes_or_new(ax, (6.0, 3.8))
     names = dict(labels or {})
     for metric, (color, line, marker) in zip(metrics, STYLES):
         part = table[(table["metric"] == metric) & table["value"].notna()].sort_values(x)
