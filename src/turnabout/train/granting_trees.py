@@ -15,7 +15,7 @@ from turnabout.rules.regions import Region
 from turnabout.schema import Category, Scalar, Schema, as_frame
 from turnabout.schema.levels import Levels
 from turnabout.solvers.cell_search import CellSearch, check_moving
-from turnabout.train.attain import attain
+from turnabout.train.best_rows import attain
 from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import split
 from turnabout.train.seen import Seen
