@@ -106,7 +106,7 @@ def _withstands(problem: Problem, x_new: torch.Tensor, noise: Noise, seed: int) 
 
 
 def placed_first_options(answer: Recourse) -> tuple[pd.DataFrame, np.ndarray]:
-    """Each person's first option, and the places of these people in the table."""
+    """Each person's first option, and their positions in the table."""
     first = answer.options[answer.options.index.get_level_values("option") == 0]
     return first, answer.people.index.get_indexer(first.index.get_level_values("person"))
 

@@ -108,7 +108,7 @@ def lasting(
     ----------
     answer : to this problem, of any method.
     groups : one label per person; they need not be known to the model.
-    noise : execution noise; None leaves them out.
+    noise : execution noise; None leaves it out.
     retrained : reports of `after_retraining` on this answer: bootstrap, leave-one-out, shifted or newer data.
     """
     told = outcomes(problem, answer, noise, seed)
