@@ -26,10 +26,10 @@ def boxes_of(case: Case, seed: int, share: float = 0.3):
     question = CertificateTask(case.model, tables, kinds, case.x, case.lo, case.hi, case.sequences.shape[1])
     person = torch.arange(len(case.x)).repeat_interleave(len(case.sequences))
     jobs, possible = make_jobs(tables, kinds, start, case.sequences.repeat(len(case.x), 1), person, case.lo, case.hi)
-    jobs = jobs.pick(possible.nonzero().squeeze(1))
+    jobs = jobs.take(possible.nonzero().squeeze(1))
     jobs, low, high, alive, bounded = root_boxes(jobs, torch.full_like(jobs.constant, torch.inf))
     rows = (alive & bounded).nonzero().squeeze(1)
-    jobs, low, high = jobs.pick(rows), low[rows], high[rows]
+    jobs, low, high = jobs.take(rows), low[rows], high[rows]
     generator = torch.Generator().manual_seed(seed)
     part = torch.rand(2, *low.shape, generator=generator, dtype=torch.float64)
     width = share * part[0] * (high - low)

@@ -10,6 +10,7 @@ import torch
 from turnabout.actions import BoundActions, Script
 from turnabout.errors import MethodError
 from turnabout.schema import Scalar, Schema
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Plans:
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(TensorRows):
     """What m plans of T steps do to people when every state is written as it would be printed.
 
     states (m, T+1, d) : encoded printed states, the person's own first; they stay where a plan has ended.
@@ -132,10 +133,7 @@ def replay(problem: Problem, x: Tensor, sequences: Tensor, r: Tensor) -> Replay:
         _replay(problem, ground, x[s : s + SLICE], sequences[s : s + SLICE], r[s : s + SLICE].to(x.dtype))
         for s in range(0, max(len(x), 1), SLICE)
     ]
-    if len(parts) == 1:
-        return parts[0]
-    names = ("states", "r", "cost", "duration", "slack", "wrong")
-    return Replay(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
+    return parts[0] if len(parts) == 1 else Replay.join(parts)
 
 
 @dataclass(frozen=True)

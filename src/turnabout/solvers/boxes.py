@@ -9,6 +9,7 @@ import torch
 from turnabout.core import Problem
 from turnabout.schema import Category
 from turnabout.solvers.bounds import Hull, MarginBound, Plane, bound_on
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 ROUNDS = 8  # times a box is halved
@@ -17,15 +18,12 @@ CELLS = 1 << 21  # numbers held at a time
 
 
 @dataclass(frozen=True)
-class Boxes:
+class Boxes(TensorRows):
     """Parts of people's reach, B of them: whose, and the lowest and highest encoded values (B, m)."""
 
     owner: Tensor
     low: Tensor
     high: Tensor
-
-    def take(self, index: Tensor) -> Boxes:
-        return Boxes(self.owner[index], self.low[index], self.high[index])
 
     def hull(self) -> Hull:
         """The boxes as states of their own columns, each a parameter."""

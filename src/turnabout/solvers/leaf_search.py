@@ -12,6 +12,7 @@ import torch
 
 from turnabout.models.forest import Forest
 from turnabout.models.model import Model, Trees
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 NUMBERS = 1 << 21  # numbers held at a time
@@ -39,7 +40,7 @@ class LeafResult:
 
 
 @dataclass(frozen=True, eq=False)
-class LeafBoxes:
+class LeafBoxes(TensorRows):
     """Boxes of points, one person each; `turn` says when each is looked at, the highest first."""
 
     person: Tensor  # (k,)
@@ -47,16 +48,6 @@ class LeafBoxes:
     upper: Tensor  # (k, d), closed
     allows: Tensor  # (k, d)
     turn: Tensor  # (k,)
-
-    def __getitem__(self, rows: Tensor) -> LeafBoxes:
-        return LeafBoxes(*(part[rows] for part in self._parts))
-
-    def __add__(self, other: LeafBoxes) -> LeafBoxes:
-        return LeafBoxes(*(torch.cat(pair) for pair in zip(self._parts, other._parts)))
-
-    @property
-    def _parts(self) -> tuple[Tensor, ...]:
-        return self.person, self.lower, self.upper, self.allows, self.turn
 
 
 def has_boxes(forest: Forest) -> bool:
@@ -249,11 +240,11 @@ class _Search:
         turn = 0
         while len(self.cells.person):
             now = _places(self.cells.person, self.cells.turn) < WIDE
-            cells, self.cells = self.cells[now], self.cells[~now]
+            cells, self.cells = self.cells.take(now), self.cells.take(~now)
             self._spend(cells.person)
             turn += len(self.leaves.tree)
-            self.cells = self.cells + self._look(cells, turn)
-            self.cells = self.cells[self._is_open(self.cells.person)]
+            self.cells = LeafBoxes.join([self.cells, self._look(cells, turn)])
+            self.cells = self.cells.take(self._is_open(self.cells.person))
 
     def _is_open(self, person: Tensor) -> Tensor:
         """(k,) whether people are still searched for."""
@@ -284,14 +275,14 @@ class _Search:
             spread += top - leaves.per_tree(np.minimum, torch.where(open_, leaves.value[:, c], math.inf))
         count = leaves.per_tree(np.add, open_.long())
         whole = (count <= 1).all(1)
-        self._settle(cells[live & whole])
+        self._settle(cells.take(live & whole))
         tree = torch.where(count > 1, spread, -math.inf).argmax(1)
         mine = open_ & (leaves.tree == tree.unsqueeze(1)) & (live & ~whole).unsqueeze(1)
         cell, leaf = torch.nonzero(mine, as_tuple=True)
         merit = leaves.value[leaf].sum(1) if self.stop_at_first else -away[cell, leaf]
         rank = torch.empty_like(leaf)
         rank[torch.argsort(merit, stable=True)] = torch.arange(len(leaf))
-        new = parts[cell * len(leaves.tree) + leaf]
+        new = parts.take(cell * len(leaves.tree) + leaf)
         rank = len(leaves.tree) - 1 - _places(cell, rank)  # the best is looked at next
         return LeafBoxes(new.person, new.lower, new.upper, new.allows, turn + rank)
 

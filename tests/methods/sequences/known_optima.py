@@ -44,12 +44,12 @@ def cheapest_by_scan(
         known = torch.full_like(x[:, 0], torch.inf) if upper is None else upper.to(x)
         person = torch.arange(len(x), device=x.device).repeat_interleave(len(sequences))
         jobs, possible = make_jobs(tables, kinds, start, sequences.repeat(len(x), 1), person, lo, hi)
-        jobs = jobs.pick(possible.nonzero().squeeze(1))
+        jobs = jobs.take(possible.nonzero().squeeze(1))
         jobs, low, high, alive, bounded = root_boxes(jobs, known[jobs.person])
         found = CheapestPlans.none(question, len(x))
         free = (high > low).sum(1)
         for j in (alive & bounded & (free <= 2)).nonzero().squeeze(1).tolist():
-            job = jobs.pick(torch.tensor([j], device=x.device))
+            job = jobs.take(torch.tensor([j], device=x.device))
             axes = (high[j] > low[j]).nonzero().squeeze(1)
             if len(axes) == 2:
                 _scan_two(question, job, low[j], high[j], axes, found, points)
@@ -63,7 +63,7 @@ def _costs(question: CertificateTask, job: Jobs, theta: Tensor, found: CheapestP
     """(N,) the cost of plans (N, K) of one job, inf where not allowed or not accepted."""
     parts = []
     for some in theta.split(AT_ONCE):
-        jobs = job.pick(torch.zeros(len(some), dtype=torch.long, device=theta.device))
+        jobs = job.take(torch.zeros(len(some), dtype=torch.long, device=theta.device))
         parts.append(question.try_out(jobs, some, found)[0])
     return torch.cat(parts)
 

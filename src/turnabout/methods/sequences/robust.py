@@ -69,7 +69,7 @@ def _stretch(batch: Batch, best: Best, out: Best, slips: Slips) -> None:
     for much in STRETCHES:
         if not len(rows):
             return
-        part = batch.pick(rows)
+        part = batch.take(rows)
         r = part.limits(best.r[rows] * (1 + much * slips.theta))[0]
         share, _ = _under_slips(part, r, slips)
         path = part.script.roll(part.start, r)
@@ -87,7 +87,7 @@ def _raise(batch: Batch, best: Best, out: Best, slips: Slips, rounds: int, expir
     for _ in range(ROUNDS):
         if not len(rows) or expired():
             return
-        part = batch.pick(rows)
+        part = batch.take(rows)
         met = Best.none(r[rows])
         walk(part, r[rows], met, kappa[rows], rounds, expired)
         lost = torch.isinf(met.cost)
@@ -113,7 +113,7 @@ def _under_slips(batch: Batch, r: Tensor, slips: Slips) -> tuple[Tensor, Tensor]
     each = max(1, (1 << 15) // draws)
     for s in range(0, len(r), each):
         some = torch.arange(s, min(s + each, len(r)), device=r.device)
-        many = batch.pick(some.repeat_interleave(draws))
+        many = batch.take(some.repeat_interleave(draws))
         slipped = r[some].repeat_interleave(draws, 0) * (1 + slips.theta * noise.repeat(len(some), 1, 1))
         with torch.no_grad():
             path = many.script.roll(many.start, slipped)
@@ -182,7 +182,7 @@ class FirmPlans:
             for part in run.parts(len(chosen), len(chosen), "harden", DRAWS):
                 known = Best(r[part], cost[part], cost[part])
                 at = torch.arange(part.start, part.stop, device=device)
-                best = harden(batch.pick(at), known, slips, rounds, lambda: run.expired)
+                best = harden(batch.take(at), known, slips, rounds, lambda: run.expired)
                 for k, (i, sequence) in enumerate(chosen[part]):
                     out[i][sequence] = float(best.cost[k]), best.r[k]
         return out

@@ -26,12 +26,12 @@ def shrink(
         if not len(live) or expired():
             return
         r = best.r[live]
-        part = batch.pick(live)
+        part = batch.take(live)
         count = r[0].numel()
         # which parameters go back: all of them, or one alone; the whole of them side by side
         marks = torch.cat([torch.ones(1, count), torch.eye(count)]).to(r).reshape(-1, *r.shape[1:])
         rows = torch.arange(len(live), device=r.device).repeat_interleave(len(marks))
-        many = part.pick(rows)
+        many = part.take(rows)
         which = marks.repeat(len(live), 1, 1)
         out = best.take(live[rows])
         halvings = HALVINGS if batch.rules is None else FINELY

@@ -92,7 +92,7 @@ class Solver:
         ]
         if (done := sum(len(part.cost) for part in parts)) < len(owner):  # no time
             parts.append(Best.none(warm[done:, 0]))
-        return Best(*(torch.cat([getattr(part, name) for part in parts]) for name in ("r", "cost", "margin")))
+        return Best.join(parts)
 
     def batch(self, owner: Tensor, sequences: Tensor) -> Batch:
         """Rows for one sequence and person each."""
@@ -106,7 +106,7 @@ class Solver:
         start = torch.cat([self._starts(batch, sequences, budget, target, again), warm], 1)
         count = start.shape[1]
         rows = torch.arange(len(owner), device=owner.device).repeat_interleave(count)
-        many, r = batch.pick(rows), start.flatten(0, 1)
+        many, r = batch.take(rows), start.flatten(0, 1)
         r = many.limits(torch.where(many.used, r, torch.zeros_like(r)))[0]
         goal = target[rows]
         best = Best.none(r)
@@ -138,11 +138,11 @@ class Solver:
         r = torch.zeros(len(sequences), effort.restarts, steps, batch.script.gain.shape[2]).to(batch.start)
         several, single = (count > 1).nonzero().squeeze(1), (count == 1).nonzero().squeeze(1)
         if len(several):
-            part = batch.pick(several)
+            part = batch.take(several)
             drawn = draw(part, draws, budget[several], self.generator("draw", _look(again), steps))
             r[several] = screen(part, drawn, effort.restarts, target[several])
         if len(single):
-            part = batch.pick(single)
+            part = batch.take(single)
             comb = scan(part, effort.teeth, budget[single])
             r[single] = screen(part, comb, effort.restarts, target[single])
         return r
@@ -152,7 +152,7 @@ class Solver:
         from turnabout.actions.free import starts
 
         rows = torch.arange(len(sequences), device=sequences.device).repeat_interleave(draws)
-        many = batch.pick(rows)
+        many = batch.take(rows)
         r = torch.zeros(len(rows), sequences.shape[1], batch.script.gain.shape[2], dtype=many.start.dtype).to(
             sequences.device
         )

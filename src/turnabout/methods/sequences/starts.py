@@ -23,7 +23,7 @@ def draw(batch: Batch, draws: int, budget: Tensor, generator: np.random.Generato
     kind = torch.as_tensor(generator.integers(0, 8, (draws, steps, count)), device=batch.start.device)
     size = torch.as_tensor(10.0 ** generator.uniform(-3, 0, (draws, steps, count)), device=batch.start.device)
     rows = torch.arange(len(batch.owner), device=batch.start.device).repeat_interleave(draws)
-    many = batch.pick(rows)
+    many = batch.take(rows)
     fit = (len(batch.owner), 1, 1)
     share, kind, size = (part.repeat(fit) for part in (share, kind, size))
     share = torch.where(kind >= 6, share.round(), share)  # at an end
@@ -50,7 +50,7 @@ def draw(batch: Batch, draws: int, budget: Tensor, generator: np.random.Generato
 def screen(batch: Batch, r: Tensor, keep: int, target: Tensor) -> Tensor:
     """Of r (B, draws, T, P) the `keep` best of each row: accepted ones by cost, then the others by margin."""
     rows, draws = r.shape[:2]
-    many = batch.pick(torch.arange(rows, device=r.device).repeat_interleave(draws))
+    many = batch.take(torch.arange(rows, device=r.device).repeat_interleave(draws))
     with torch.no_grad():
         path = many.script.roll(many.start, r.flatten(0, 1))
         margin = many.margin(path)

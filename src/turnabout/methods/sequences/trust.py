@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.parameter_prices import own_prices, reach
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 HALVINGS = 28  # of the multiplier, on a logarithmic scale
@@ -81,7 +82,7 @@ def convex_step(price: Prices, up: Tensor, need: Tensor, low: Tensor, high: Tens
 
 
 @dataclass
-class Point:
+class Point(TensorRows):
     """Where each row of a batch stands: parameters (B, T, P), their limits, margin and cost with their slopes."""
 
     r: Tensor
@@ -99,19 +100,13 @@ class Point:
         r, low, high = batch.limits(r)
         return cls(r, low, high, *batch.gradients(r))
 
-    def pick(self, rows: Tensor) -> Point:
-        return Point(*(getattr(self, name)[rows] for name in POINT))
-
-    def take(self, other: Point, where: Tensor) -> Point:
-        """The other's rows where `where`, else these."""
+    def replaced(self, where: Tensor, other: Point) -> Point:
+        """The other's rows where `where` (B,) is True, else these."""
         parts = []
-        for name in POINT:
-            mine, theirs = getattr(self, name), getattr(other, name)
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(other, f.name)
             parts.append(torch.where(where.view(-1, *[1] * (mine.dim() - 1)), theirs, mine))
         return Point(*parts)
-
-
-POINT = tuple(Point.__dataclass_fields__)
 
 
 def walk(
@@ -136,7 +131,7 @@ def walk(
         after = there.cost + weight * (target - there.margin).clamp(min=0)
         better = (after < before) & (there.kept | ~here.kept) & awake
         tired = torch.where(better & (after < before - 1e-6 * before.abs()), torch.zeros_like(tired), tired + 1)
-        here = here.take(there, better)
+        here = here.replaced(better, there)
         radius = torch.where(better, radius * 2, radius * 0.35).clamp(1e-9, 4.0)
         if expired():
             return
@@ -146,7 +141,7 @@ def walk(
             if not len(live):
                 return
             if len(live) < 0.8 * len(rows):
-                batch, here, rows = batch.pick(live), here.pick(live), rows[live]
+                batch, here, rows = batch.take(live), here.take(live), rows[live]
                 target, radius, weight, tired = target[live], radius[live], weight[live], tired[live]
                 awake = awake[live]
 

@@ -13,6 +13,7 @@ from turnabout.methods.sequences.certificate.jobs import Jobs
 from turnabout.methods.sequences.certificate.parameter_boxes import Rolled, Rows, roll
 from turnabout.methods.sequences.certificate.roots import shrink_by_price, shrink_by_rows
 from turnabout.solvers.bounds import MarginBound
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 TRIED = 256  # points of a batch put to the model itself
@@ -21,7 +22,7 @@ EVENLY = 0.05  # weight of a side's length, beside the looseness it causes, when
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(TensorRows):
     """Open boxes: job (N,), low and high (N, K), bound (N,)."""
 
     job: Tensor
@@ -31,15 +32,6 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.job)
-
-    def pick(self, rows: Tensor) -> Pool:
-        """Some of the boxes."""
-        return Pool(self.job[rows], self.low[rows], self.high[rows], self.bound[rows])
-
-    def join(self, other: Pool) -> Pool:
-        """Both."""
-        pairs = ((self.job, other.job), (self.low, other.low), (self.high, other.high), (self.bound, other.bound))
-        return Pool(*(torch.cat(pair) for pair in pairs))
 
 
 class BranchAndBound:
@@ -95,8 +87,8 @@ class BranchAndBound:
             if len(pool) > self.batch:
                 target = self.target[jobs.person[pool.job]]
                 order = torch.where(torch.isinf(target), pool.bound, pool.bound / target).argsort()
-                now, later = pool.pick(order[: self.batch]), pool.pick(order[self.batch :])
-                pool = self._useful(later.join(self._split(now)))
+                now, later = pool.take(order[: self.batch]), pool.take(order[self.batch :])
+                pool = self._useful(Pool.join([later, self._split(now)]))
             else:
                 pool = self._useful(self._split(pool))
         least = torch.minimum(self.known, self.dropped)
@@ -109,17 +101,17 @@ class BranchAndBound:
         person = self.jobs.person[pool.job]
         over = pool.bound >= self.target[person]
         self.dropped.scatter_reduce_(0, person[over], pool.bound[over], "amin")
-        return pool.pick((~over).nonzero().squeeze(1))
+        return pool.take((~over).nonzero().squeeze(1))
 
     def _split(self, pool: Pool) -> Pool:
         """Bound the boxes, drop those without a plan, halve the others."""
         self.boxes += len(pool)
         self.rounds += 1
-        jobs = self.jobs.pick(pool.job)
+        jobs = self.jobs.take(pool.job)
         rolled = roll(jobs, pool.low, pool.high)
         plane = self.bound.plane(self.rest[pool.job], rolled.end)
         top = plane.top.unsqueeze(1)
-        rows = Rows.join([*rolled.rows, Rows(plane.slope.unsqueeze(1), top, top, top)])  # the plane is the last row
+        rows = Rows.join([*rolled.rows, Rows(plane.slope.unsqueeze(1), top, top, top)], dim=1)  # the plane comes last
         low, high, allowed = shrink_by_rows(rows, pool.low, pool.high)
         low, high, cheap = shrink_by_price(rolled.price, low, high, self.known[jobs.person])
         alive = rolled.alive & allowed & cheap & self.question.may_end(jobs, rolled.end.low, rolled.end.high)
@@ -144,14 +136,14 @@ class BranchAndBound:
         worst, axis = torch.where(wide, blame, 0.0).max(1, keepdim=True)
         alive, split = torch.isfinite(kept.bound), worst.squeeze(1) > 0
         again = ((was / root > SMALLEST) & ~cuts.single(was)).any(1)
-        point = kept.pick((alive & ~split & ~again).nonzero().squeeze(1))
+        point = kept.take((alive & ~split & ~again).nonzero().squeeze(1))
         self.dropped.scatter_reduce_(0, self.jobs.person[point.job], point.bound, "amin")
         rows = (alive & split).nonzero().squeeze(1)
-        box, axis = kept.pick(rows), axis[rows]
-        middle = cuts.pick(rows).middle(axis, box.low, box.high)
+        box, axis = kept.take(rows), axis[rows]
+        middle = cuts.take(rows).middle(axis, box.low, box.high)
         below = Pool(box.job, box.low, box.high.scatter(1, axis, middle), box.bound)
         above = Pool(box.job, box.low.scatter(1, axis, middle), box.high, box.bound)
-        return below.join(above).join(kept.pick((alive & ~split & again).nonzero().squeeze(1)))
+        return Pool.join([below, above, kept.take((alive & ~split & again).nonzero().squeeze(1))])
 
     def _bounds(
         self, jobs: Jobs, rolled: Rolled, rows: Rows, low: Tensor, high: Tensor, alive: Tensor
@@ -163,7 +155,7 @@ class BranchAndBound:
         if len(unsure):
             parts = low[unsure], high[unsure], slope[unsure], top[unsure]
             known = bound[unsure], point[unsure]
-            better = cheapest_under_rows(rolled.price.pick(unsure), *parts, rows.pick(unsure), known)
+            better = cheapest_under_rows(rolled.price.take(unsure), *parts, rows.take(unsure), known)
             bound[unsure], point[unsure] = better
         return bound, point
 
@@ -175,10 +167,10 @@ class BranchAndBound:
             low, high, point = low[rows], high[rows], point[rows]
             moved = point + 1e-6 * (high - low) * slope[rows].sign()
             inner = torch.minimum(torch.maximum(moved, low), high)
-            some = jobs.pick(torch.cat([rows, rows]))
+            some = jobs.take(torch.cat([rows, rows]))
             self.question.try_out(some, torch.cat([inner, (low + high) / 2]), self.found)
             if self.question.grid is None and bool((jobs.rounding > 0).any()):
-                self._round(jobs.pick(rows), inner)
+                self._round(jobs.take(rows), inner)
 
     def _round(self, jobs: Jobs, point: Tensor) -> None:
         """Keep the price of points (B, K) that would be accepted if coupled columns were rounded in their favor.
@@ -204,7 +196,7 @@ def _over_part(rows: Rows, pool: Pool, low: Tensor, high: Tensor) -> Rows:
 
 
 @dataclass(frozen=True)
-class ParameterCuts:
+class ParameterCuts(TensorRows):
     """The values that a parameter leads to:  base + slope theta_k  is a multiple of `step`; (B, K) each.
 
     step is 0 where a parameter shows no such column, or where the state before it is not known well enough. Nothing
@@ -252,7 +244,3 @@ class ParameterCuts:
         between = (torch.floor((base + slope * middle) / unit) + 0.5) * unit
         cut = (between - base) / torch.where(slope == 0, 1.0, slope)
         return torch.where((step > 0) & (cut > a) & (cut < b), cut, middle)
-
-    def pick(self, rows: Tensor) -> ParameterCuts:
-        """Those of some boxes."""
-        return ParameterCuts(self.base[rows], self.slope[rows], self.step[rows])

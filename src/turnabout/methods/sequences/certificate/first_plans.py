@@ -46,10 +46,10 @@ def probe(
         place = torch.rand(len(rows), low.shape[1], generator=generator, dtype=low.dtype).to(low.device)
         moves = torch.rand(place.shape, generator=generator, dtype=low.dtype).to(low.device) < 0.6
         theta = torch.where(moves, low[rows] + place * (high - low)[rows], home[rows])
-        cost, _ = question.try_out(jobs.pick(rows), theta, found)
+        cost, _ = question.try_out(jobs.take(rows), theta, found)
         good = torch.isfinite(cost).nonzero().squeeze(1)
         if len(good):
-            _pull(question, jobs.pick(rows[good]), home[rows[good]], theta[good], found, halvings)
+            _pull(question, jobs.take(rows[good]), home[rows[good]], theta[good], found, halvings)
 
 
 def _pull(

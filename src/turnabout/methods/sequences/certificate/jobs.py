@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 
 from turnabout.actions.steps import TINY, StepTables
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 SLACK = 1e-8  # conditions and reaches are loosened by this share of their size, so that rounding cannot forge a proof
@@ -104,7 +105,7 @@ def _costs(tables: StepTables) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class Jobs:
+class Jobs(TensorRows):
     """J jobs of T steps with P parameters over the m moving columns; all other columns are folded into constants.
 
     `scales` (J, T) says which steps are taken as scalings; `rounding` (J, T, m) how far a printed value may lie from
@@ -150,10 +151,6 @@ class Jobs:
     @property
     def parameters(self) -> int:
         return self.gain.shape[2]
-
-    def pick(self, rows: Tensor) -> Self:
-        """Some of the jobs, or the same one several times."""
-        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
     def with_scales(self, scales: Tensor) -> Self:
         """The same jobs, with these steps taken as scalings."""

@@ -18,13 +18,14 @@ import torch
 from turnabout.actions.steps import TINY
 from turnabout.methods.sequences.certificate.jobs import SLACK, Jobs
 from turnabout.solvers.bounds import Hull
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 GRAIN = 1e-7  # share of a step by which a value may miss its grid
 
 
 @dataclass(frozen=True)
-class PriceBound:
+class PriceBound(TensorRows):
     """A lower bound of the cost: constant + sum_k linear_k |z_k| + curved_k z_k^2, z = theta - kink; (B,), (B, K)."""
 
     constant: Tensor
@@ -37,10 +38,6 @@ class PriceBound:
         z = torch.clamp(torch.zeros_like(low), low - self.kink, high - self.kink)
         return self.linear * z.abs() + self.curved * z * z
 
-    def pick(self, rows: Tensor) -> PriceBound:
-        """Some of the boxes."""
-        return PriceBound(self.constant[rows], self.linear[rows], self.curved[rows], self.kink[rows])
-
     def at(self, theta: Tensor) -> Tensor:
         """(B,) at some parameters (B, K)."""
         z = theta - self.kink
@@ -48,7 +45,7 @@ class PriceBound:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(TensorRows):
     """Linear conditions: slope . delta + top >= 0 wherever row r holds, (B, R, K) and (B, R).
 
     most and least (B, R) enclose the exact value of the row over the box.
@@ -58,15 +55,6 @@ class Rows:
     top: Tensor
     most: Tensor
     least: Tensor
-
-    def pick(self, boxes: Tensor) -> Rows:
-        """The rows of some boxes."""
-        return Rows(self.slope[boxes], self.top[boxes], self.most[boxes], self.least[boxes])
-
-    @classmethod
-    def join(cls, parts: list[Rows]) -> Rows:
-        """Rows under each other."""
-        return cls(*(torch.cat([getattr(p, name) for p in parts], 1) for name in ("slope", "top", "most", "least")))
 
 
 @dataclass(frozen=True)
@@ -293,4 +281,4 @@ def _rows(jobs: Jobs, t: int, old: Hull, free: Hull, new: Hull) -> Rows:
         end = torch.where(gridded, last - sign * 1e-12 * (1 + last.abs()), end)
         value = sign * (free.center - end)
         parts.append(Rows(sign * free.slope, value + free.slack, value + spread, value - spread))
-    return Rows.join(parts)
+    return Rows.join(parts, dim=1)

@@ -56,7 +56,7 @@ class Programs:
         base = self.bound.base(self.question.rest(jobs))
         for j in range(len(jobs)):
             row = slice(j, j + 1)
-            self._solve(jobs.pick(torch.tensor([j])), low[row], high[row], base[row])
+            self._solve(jobs.take(torch.tensor([j])), low[row], high[row], base[row])
         return torch.minimum(self.lower, torch.minimum(self.upper, self.found.cost)), self.done
 
     def _known(self, person: int) -> float:
@@ -83,7 +83,7 @@ class Programs:
             least = max(least, answer.bound)
             if answer.theta is not None:
                 points = _nearby(torch.from_numpy(answer.theta).to(a), a, b, program, self.bound, base)
-                self.question.try_out(job.pick(torch.zeros(len(points), dtype=torch.long)), points, self.found)
+                self.question.try_out(job.take(torch.zeros(len(points), dtype=torch.long)), points, self.found)
                 loose = self.question.grid is None and bool((job.rounding > 0).any())
                 if loose and answer.error.max() < TOLERANCE:
                     cost = program.rolled.price.at(points[:1])

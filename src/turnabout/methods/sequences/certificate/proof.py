@@ -201,7 +201,7 @@ class Proofs:
         lost = torch.isinf(self.known[who])
         if bool(lost.any()) and len(work.jobs) and time.monotonic() < late:
             rows = torch.isin(work.jobs.person, who[lost]).nonzero().squeeze(1)
-            probe(question, work.jobs.pick(rows), work.low[rows], work.high[rows], self.found, until=late)
+            probe(question, work.jobs.take(rows), work.low[rows], work.high[rows], self.found, until=late)
             work = self._prepare(who, sequences, reduction)
         prepared = time.monotonic() - began
         busy = torch.zeros_like(self.complete)
@@ -236,7 +236,7 @@ class Proofs:
         assert self.bound is not None
         rows = torch.isin(work.jobs.person, who).nonzero().squeeze(1)
         programs = Programs(self.question, self.bound, self.known, self.gap, self.found, until, PROGRAMS)
-        lower, done = programs.run(work.jobs.pick(rows), work.low[rows], work.high[rows])
+        lower, done = programs.run(work.jobs.take(rows), work.low[rows], work.high[rows])
         self.boxes += programs.solved
         better = who[(lower > self.lower)[who] | done[who]] if only_better else who
         self._write(better, lower, done, "integer programs", work)
@@ -260,15 +260,15 @@ class Proofs:
             self.rounding,
             question.grid,
         )
-        jobs = jobs.pick((possible & (jobs.constant < known[jobs.person])).nonzero().squeeze(1))
+        jobs = jobs.take((possible & (jobs.constant < known[jobs.person])).nonzero().squeeze(1))
         jobs, low, high, alive, bounded = root_boxes(jobs, known[jobs.person])
         loose = torch.full_like(known, torch.inf)
         wild = (alive & ~bounded).nonzero().squeeze(1)
         loose = loose.scatter_reduce(0, jobs.person[wild], jobs.constant[wild], "amin")
         rows = (alive & bounded).nonzero().squeeze(1)
-        jobs, low, high = jobs.pick(rows), low[rows], high[rows]
+        jobs, low, high = jobs.take(rows), low[rows], high[rows]
         rows = reduction.needed(jobs, low, high).nonzero().squeeze(1)
-        return Work(jobs.pick(rows), low[rows], high[rows], loose)
+        return Work(jobs.take(rows), low[rows], high[rows], loose)
 
     def _write(self, who: Tensor, lower: Tensor, done: Tensor, how: str, work: Work) -> None:
         """Keep the bounds (n,) of the people in question."""

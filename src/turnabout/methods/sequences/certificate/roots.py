@@ -120,7 +120,7 @@ def _within(first: Tensor, last: Tensor, low: Tensor, high: Tensor) -> tuple[Ten
 
 def shrink(rolled: Rolled, low: Tensor, high: Tensor, budget: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """One round of both: smaller boxes (B, K) and (B,) which of them can hold a plan."""
-    low, high, allowed = shrink_by_rows(Rows.join(rolled.rows), low, high)
+    low, high, allowed = shrink_by_rows(Rows.join(rolled.rows, dim=1), low, high)
     low, high, cheap = shrink_by_price(rolled.price, low, high, budget)
     return low, high, rolled.alive & allowed & cheap
 
@@ -131,7 +131,7 @@ def root_boxes(jobs: Jobs, budget: Tensor) -> tuple[Jobs, Tensor, Tensor, Tensor
     bounded = torch.isfinite(low).all(1) & torch.isfinite(high).all(1) & torch.isfinite(jobs.start).all(1)
     rows = (alive & bounded).nonzero().squeeze(1)
     for _ in range(ROUNDS):
-        some = jobs.pick(rows)
+        some = jobs.take(rows)
         a, b, able = shrink(roll(some, low[rows], high[rows]), low[rows], high[rows], budget[rows])
         low[rows], high[rows] = a, b
         alive[rows[~able]] = False
