@@ -191,7 +191,7 @@ class ActionSequences(Method):
 
     def _certify(self, x: Tensor, search: SequenceSearch, upper: Tensor) -> Certificates | None:
         """Lower bounds for everyone, over the values that can be printed; upper (n,) is what printed plans cost."""
-        from turnabout.methods.sequences.certificate import certify
+        from turnabout.methods.sequences.certificate import CertificateTask, certify
 
         problem, actions = self.problem_, self.problem_.actions
         assert actions is not None
@@ -205,23 +205,20 @@ class ActionSequences(Method):
             return None
         left, rules = self.run.left, search.solver.rules
         ground = PlanColumns.of(problem.schema, actions, x.device)
-        return certify(
+        task = CertificateTask(
             problem.model,
             actions.tables,
             x,
             as_tensor(sequences, self.max_steps, x.device),
             search.solver.lo,
             search.solver.hi,
-            upper,
-            self.gap,
-            None if math.isinf(left) else max(0.0, left),
-            engine=self.engine,
             grid=ground.step,
             leads=ground.lead,
             keeps=None if rules is None else lambda who, state: rules.kept(who, state.unsqueeze(1), give=1e-9),
             noise=problem.model.noise,
             opaque=tuple(actions.free),
         )
+        return certify(task, upper, self.gap, None if math.isinf(left) else max(0.0, left), engine=self.engine)
 
     def _add_proved(self, x: Tensor, search: SequenceSearch, plans: Plans, proved: Certificates, cost: Tensor) -> Plans:
         """The plans, and those that the proof met where they are cheaper than what was printed, at cost (n,)."""

@@ -49,29 +49,22 @@ class BranchAndBound:
 
     Parameters
     ----------
-    question, bound : the people, and the model's bound.
-    upper : (n,) cost of the cheapest plans known, inf for none.
+    task, bound : what is to be proved, and the model's bound.
+    found : the cheapest plans known; those met on the way are entered.
     gap : relative distance at which a box is dropped.
     batch : boxes bounded at a time.
     """
 
-    def __init__(self, question: CertificateTask, bound: MarginBound, upper: Tensor, gap: float, batch: int = 1024):
-        self.question, self.bound, self.gap, self.batch = question, bound, gap, batch
-        self.upper = upper
-        self.found = CheapestPlans.none(question, len(upper))
-        self.dropped = torch.full_like(upper, torch.inf)  # least bound of boxes that need no more splitting
-        self.rounded = torch.full_like(upper, torch.inf)  # cost of plans that rounding may make accepted
+    def __init__(self, task: CertificateTask, bound: MarginBound, found: CheapestPlans, gap: float, batch: int):
+        self.task, self.bound, self.found, self.gap, self.batch = task, bound, found, gap, batch
+        self.dropped = torch.full_like(found.cost, torch.inf)  # least bound of boxes that need no more splitting
+        self.rounded = torch.full_like(found.cost, torch.inf)  # cost of plans that rounding may make accepted
         self.boxes = self.rounds = 0
-
-    @property
-    def known(self) -> Tensor:
-        """(n,) cost of the cheapest plan known by now."""
-        return torch.minimum(self.upper, self.found.cost)
 
     @property
     def target(self) -> Tensor:
         """(n,) a box with this bound is dropped."""
-        return torch.minimum(self.known, self.rounded) * (1 - self.gap)
+        return torch.minimum(self.found.known, self.rounded) * (1 - self.gap)
 
     def run(
         self, jobs: Jobs, base: Tensor, low: Tensor, high: Tensor, until: float | None = None, boxes: int | None = None
@@ -91,7 +84,7 @@ class BranchAndBound:
                 pool = self._useful(Pool.join([later, self._split(now)]))
             else:
                 pool = self._useful(self._split(pool))
-        least = torch.minimum(self.known, self.dropped)
+        least = torch.minimum(self.found.known, self.dropped)
         done = torch.ones_like(least, dtype=torch.bool)
         done[jobs.person[pool.job]] = False
         return least.scatter_reduce(0, jobs.person[pool.job], pool.bound, "amin"), done
@@ -113,8 +106,8 @@ class BranchAndBound:
         top = plane.top.unsqueeze(1)
         rows = Rows.join([*rolled.rows, Rows(plane.slope.unsqueeze(1), top, top, top)], dim=1)  # the plane comes last
         low, high, allowed = shrink_by_rows(rows, pool.low, pool.high)
-        low, high, cheap = shrink_by_price(rolled.price, low, high, self.known[jobs.person])
-        alive = rolled.alive & allowed & cheap & self.question.may_end(jobs, rolled.end.low, rolled.end.high)
+        low, high, cheap = shrink_by_price(rolled.price, low, high, self.found.known[jobs.person])
+        alive = rolled.alive & allowed & cheap & self.task.may_end(jobs, rolled.end.low, rolled.end.high)
         rows = _over_part(rows, pool, low, high)
         bound, point = self._bounds(jobs, rolled, rows, low, high, alive)
         bound = torch.where(alive, torch.maximum(bound, pool.bound), torch.inf)
@@ -168,8 +161,8 @@ class BranchAndBound:
             moved = point + 1e-6 * (high - low) * slope[rows].sign()
             inner = torch.minimum(torch.maximum(moved, low), high)
             some = jobs.take(torch.cat([rows, rows]))
-            self.question.try_out(some, torch.cat([inner, (low + high) / 2]), self.found)
-            if self.question.grid is None and bool((jobs.rounding > 0).any()):
+            self.task.try_out(some, torch.cat([inner, (low + high) / 2]), self.found)
+            if self.task.grid is None and bool((jobs.rounding > 0).any()):
                 self._round(jobs.take(rows), inner)
 
     def _round(self, jobs: Jobs, point: Tensor) -> None:
@@ -178,7 +171,7 @@ class BranchAndBound:
         No plan need have it, but no bound can be raised above it: there is nothing to gain from smaller boxes.
         """
         rolled = roll(jobs, point, point)
-        top = self.bound.plane(self.bound.base(self.question.rest(jobs)), rolled.end).top
+        top = self.bound.plane(self.bound.base(self.task.rest(jobs)), rolled.end).top
         cost = torch.where(rolled.alive & (top >= 0), rolled.price.at(point), torch.inf)
         self.rounded.scatter_reduce_(0, jobs.person, cost, "amin")
 

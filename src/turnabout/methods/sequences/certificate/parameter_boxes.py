@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.actions.steps import TINY
-from turnabout.methods.sequences.certificate.jobs import SLACK, Jobs
+from turnabout.methods.sequences.certificate.jobs import SLACK, Jobs, size_of
 from turnabout.solvers.bounds import Hull
 from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
@@ -139,7 +139,7 @@ def interval(jobs: Jobs, t: int, low: Tensor, high: Tensor, least: Tensor, most:
     if bool((led & ~scaled).any()):
         a, b = _product(*_share(jobs, t, low, high), *(s.gather(1, jobs.leader[:, t]) for s in (new_low, new_high)))
         new_low, new_high = torch.where(led & ~scaled, a, new_low), torch.where(led & ~scaled, b, new_high)
-    loose = SLACK * (1.0 + torch.maximum(jobs.lo.abs(), jobs.hi.abs()).nan_to_num(posinf=0.0))
+    loose = SLACK * size_of(jobs.lo, jobs.hi)
     rounding = jobs.rounding[:, t]
     return torch.maximum(new_low - rounding, jobs.lo - loose), torch.minimum(new_high + rounding, jobs.hi + loose)
 
@@ -274,7 +274,7 @@ def _rows(jobs: Jobs, t: int, old: Hull, free: Hull, new: Hull) -> Rows:
     most = torch.minimum(middle + spread, offset + ends.amax(0).sum(-1) + ends_new.amax(0).sum(-1))
     least = torch.maximum(middle - spread, offset + ends.amin(0).sum(-1) + ends_new.amin(0).sum(-1))
     parts = [Rows(slope, middle + slack, most, least)]
-    loose = SLACK * (1.0 + torch.maximum(jobs.lo.abs(), jobs.hi.abs()).nan_to_num(posinf=0.0))
+    loose = SLACK * size_of(jobs.lo, jobs.hi)
     gridded = jobs.grid[:, t] > 0
     spread = free.slope.abs().sum(-1) + free.slack
     for sign, end, last in ((1.0, jobs.lo - loose, new.low), (-1.0, jobs.hi + loose, new.high)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from turnabout.actions.steps import TINY
-from turnabout.methods.sequences.certificate.jobs import Jobs
+from turnabout.methods.sequences.certificate.jobs import Jobs, size_of
 from turnabout.methods.sequences.certificate.parameter_boxes import (
     PriceBound,
     Rolled,
@@ -83,7 +83,7 @@ def _limits(jobs: Jobs, t: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tens
 
 def _widened(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """The box made larger by what rounding may have taken; a parameter held in place stays so."""
-    wide = (high > low) * EDGE * (1 + torch.maximum(low.abs(), high.abs()).nan_to_num(posinf=0.0))
+    wide = (high > low) * EDGE * size_of(low, high)
     return low - wide, high + wide
 
 
