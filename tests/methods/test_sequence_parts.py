@@ -20,7 +20,7 @@ from turnabout.methods.sequences.parameter_prices import own_price, own_prices, 
 from turnabout.methods.sequences.printable import printable, tightened
 from turnabout.methods.sequences.scores import SCORES, loss_slope
 from turnabout.methods.sequences.sequence_search import Ledger
-from turnabout.methods.sequences.shrink import shrink
+from turnabout.methods.sequences.solve import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.trust import Prices, convex_step, walk
 from turnabout.schema import Category, Number, Schema

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from turnabout.core import Method, Problem, Proposal
+from turnabout.core.candidates import places
 from turnabout.core.verify import clearance
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
@@ -222,7 +223,7 @@ class ExactLinear(Method):
             rows, _ = self._solve(x[who], out, self._moves(x[who], out))
             found = torch.isfinite(rows).all(1)
             owner, parent, blocked = who[found], rows[found], out[found]
-            place = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
+            place = places(owner)
             for slot in range(int(place.max()) + 1 if len(place) else 0):
                 plan = torch.full_like(x, torch.nan)
                 plan[owner[place == slot]] = parent[place == slot]

@@ -7,6 +7,7 @@ from typing import Self
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core.candidates import places
 from turnabout.errors import MethodError
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.incumbent import SAME, Incumbent
@@ -198,7 +199,7 @@ class LocalSearch(Method):
             order = cost.argsort(stable=True)
             order = order[owner[order].argsort(stable=True)]
             owner, rows, cost = owner[order], rows[order], cost[order]
-            place = torch.arange(len(owner), device=owner.device) - torch.searchsorted(owner, owner)
+            place = places(owner)
             done, upto = 0, 64
             while done < self.exhaustive and not self.run.expired:
                 turn = (place >= done) & (place < upto) & ~best.found[owner]

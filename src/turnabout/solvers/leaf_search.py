@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from turnabout.core.candidates import places
 from turnabout.models.forest import Forest
 from turnabout.models.model import Model, Trees
 from turnabout.tensor_rows import TensorRows
@@ -209,9 +210,8 @@ def _places(person: Tensor, turn: Tensor) -> Tensor:
     """(k,) the place of each cell among those of its person, the highest turn first."""
     order = torch.argsort(turn, descending=True, stable=True)
     order = order[torch.argsort(person[order], stable=True)]
-    own = person[order]
     out = torch.empty_like(order)
-    out[order] = torch.arange(len(order)) - torch.searchsorted(own, own)
+    out[order] = places(person[order])
     return out
 
 

@@ -13,8 +13,8 @@ from turnabout.core.run import Run
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
+from turnabout.methods.sequences.parameter_prices import own_prices
 from turnabout.methods.sequences.rules import Rules
-from turnabout.methods.sequences.shrink import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.state_margins import StateMargins
 from turnabout.methods.sequences.trust import walk
@@ -25,6 +25,8 @@ from turnabout.typing import Tensor
 Parts = Callable[..., Iterator[slice]]
 STARTS = 64  # rows that one sequence stands for, roughly
 WIDER = 4  # how many times more draws are looked at where no gradient leads on
+HALVINGS = 16
+FINELY = 40  # where rules join columns: no convex step has found their edge before
 ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
 
 
@@ -177,8 +179,52 @@ def _look(again: bool) -> str:
 
 
 def _first(best: Best, rows: int, count: int) -> Best:
-    """The best of each row's restarts: cheapest accepted, else nearest."""
+    """The best of `count` candidates for each row: the cheapest accepted, else the nearest."""
     cost, margin = best.cost.reshape(rows, count), best.margin.reshape(rows, count)
     pick = torch.where(torch.isfinite(cost).any(1), cost.argmin(1), margin.argmax(1))
     at = torch.arange(rows, device=cost.device) * count + pick
     return best.take(at)
+
+
+# -- back to the boundary without gradients ---------------------------------------------------------------------------
+
+
+def shrink(
+    batch: Batch, best: Best, target: Tensor, rounds: int = 1, expired: Callable[[], bool] = lambda: False
+) -> None:
+    """Improve best in place: bisection of rho s towards s = 0, and of one parameter at a time.
+
+    Works for any model; where acceptance is not monotone along the way, it stops at the first boundary it brackets.
+    """
+    for _ in range(rounds):
+        live = torch.isfinite(best.cost).nonzero().squeeze(1)
+        if not len(live) or expired():
+            return
+        r = best.r[live]
+        part = batch.take(live)
+        count = r[0].numel()
+        # which parameters go back: all of them, or one alone; the whole of them side by side
+        marks = torch.cat([torch.ones(1, count), torch.eye(count)]).to(r).reshape(-1, *r.shape[1:])
+        rows = torch.arange(len(live), device=r.device).repeat_interleave(len(marks))
+        many = part.take(rows)
+        which = marks.repeat(len(live), 1, 1)
+        out = best.take(live[rows])
+        halvings = HALVINGS if batch.rules is None else FINELY
+        _bisect(many, out, own_prices(part, r)[2][rows], which, target[live][rows], halvings)
+        best.put(live, _first(out, len(live), len(marks)))
+
+
+def _bisect(batch: Batch, best: Best, rest: Tensor, which: Tensor, target: Tensor, halvings: int) -> None:
+    """Halve the way from the parameters of best back to `rest`, for the parameters marked by `which` (B, T, P)."""
+    far = best.r.clone()
+    low, high = torch.zeros_like(target), torch.ones_like(target)
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        share = 1 - which * (1 - middle.view(-1, 1, 1))
+        r = batch.limits(rest + share * (far - rest))[0]
+        with torch.no_grad():
+            path = batch.script.roll(batch.start, r)
+            margin, cost = batch.margin(path), path.cost.sum(1)
+        good = batch.kept(path) & (margin >= target)
+        best.offer(r, cost, margin, good, target)
+        high, low = torch.where(good, middle, high), torch.where(good, low, middle)
