@@ -206,7 +206,7 @@ class GradientMethod(Method, Generic[S]):
         return Proposal(torch.stack([best.row, best.nearest], 1))
 
     def descend(self, space: S) -> Cheapest:
-        """Rounds of descent until nobody is active, time is up, or all rounds are done."""
+        """Rounds of descent until no person is active, time is up, or all rounds are done."""
         best, weights = Cheapest.none(space.x), self.weights(space.x)
         for turn in range(max(1, self.rounds)):
             who = weights.active.nonzero().squeeze(1)

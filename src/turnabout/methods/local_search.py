@@ -179,7 +179,7 @@ class LocalSearch(Method):
         return rows, self.problem_.cost(x, rows), self._margins(rows).masked_fill_(~kept, -torch.inf)
 
     def _count(self, choices: LegalRows, cap: Tensor, best: Incumbent, complete: Tensor) -> None:
-        """Ask all rows of everybody who has few, the cheapest first; says in `complete` for whom none is left."""
+        """Ask about all rows of people who have few, cheapest first; marks in `complete` people with none left."""
         count = choices.count
         unanswered = torch.zeros_like(complete)  # who can reach rows about which the model says nothing
         small = (count <= self.exhaustive).nonzero().squeeze(1)

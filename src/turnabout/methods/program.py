@@ -41,7 +41,7 @@ TIE = 1e-2  # in scaled units, where the largest gain is SCALE
 
 
 def load_solver() -> None:
-    """Import the solver, which takes half a second: when a method is fitted, not within somebody's time limit."""
+    """Import the solver, which takes half a second: when a method is fitted, not within a time limit of find."""
     import scipy.optimize  # noqa: F401
 
 

@@ -1,4 +1,4 @@
-"""Who cannot be accepted anywhere within reach: bounds on the margin over boxes, split where they are loose."""
+"""People refused everywhere within reach: bounds on the margin over boxes, split where they are loose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 ROUNDS = 8  # times a box is halved
-MOST_BOXES = 48  # of one person; whoever has more is left to other means
+MOST_BOXES = 48  # of one person; people with more are not decided here
 CELLS = 1 << 21  # numbers held at a time
 
 

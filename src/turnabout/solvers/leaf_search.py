@@ -133,8 +133,8 @@ class LeafSearch:
         Parameters
         ----------
         box : lowest and highest values that each may reach, (n, d) each; by default all numbers.
-        each, total : cells that may be looked at, for one person and for all of them; who is not through by then is
-            unknown. With `each` alone nobody's answer depends on who else is asked about.
+        each, total : cells that may be looked at, for one person and for all of them; people whose search has not
+            ended by then are unknown. With `each` alone, answers do not depend on the other rows.
         stop_at_first : whether some accepted point will do. Its distance need not be the least then.
         """
         accepted = self.model.margin(x) >= 0
@@ -236,7 +236,7 @@ class _Search:
         self.unknown, self.used = torch.zeros(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.long)
 
     def run(self) -> None:
-        """Look at everybody's latest cells until nobody has any left."""
+        """Look at each person's latest cells until none are left."""
         turn = 0
         while len(self.cells.person):
             now = _places(self.cells.person, self.cells.turn) < WIDE
@@ -252,7 +252,7 @@ class _Search:
         return open_ & ~torch.isfinite(self.best[person]) if self.stop_at_first else open_
 
     def _spend(self, person: Tensor) -> None:
-        """Count cells, and give up on who has had enough of them."""
+        """Count cells, and stop for people who have used up their budget."""
         self.used.index_add_(0, person, torch.ones_like(person))
         self.left -= len(person)
         if self.left < 0:

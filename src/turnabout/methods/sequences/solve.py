@@ -43,7 +43,7 @@ class Effort:
     """How hard to look for the parameters of one sequence.
 
     draws : points looked at; restarts : how many of them are improved; descent : Adam on (3) of the paper before the
-    walk, None for none; rounds : convex steps along the boundary; teeth : points of the comb over a single parameter.
+    walk, None for none; rounds : convex steps along the boundary; teeth : points of the grid over a single parameter.
     """
 
     draws: int = 64
@@ -130,7 +130,7 @@ class Solver:
         return out
 
     def _starts(self, batch: Batch, sequences: Tensor, budget: Tensor, target: Tensor, again: bool) -> Tensor:
-        """(B, restarts, T, P): the best of some draws; of a comb for sequences with one parameter; 0 without any."""
+        """(B, restarts, T, P): the best of some draws; of a grid for sequences with one parameter; 0 without any."""
         steps, effort = sequences.shape[1], self.effort
         draws = effort.draws * (1 if isinstance(self.decision.model, Differentiable) else WIDER)
         if self.actions.free:
@@ -145,8 +145,8 @@ class Solver:
             r[several] = screen(part, drawn, effort.restarts, target[several])
         if len(single):
             part = batch.take(single)
-            comb = scan(part, effort.teeth, budget[single])
-            r[single] = screen(part, comb, effort.restarts, target[single])
+            grid = scan(part, effort.teeth, budget[single])
+            r[single] = screen(part, grid, effort.restarts, target[single])
         return r
 
     def _free_starts(self, batch: Batch, sequences: Tensor, draws: int, generator: np.random.Generator) -> Tensor:

@@ -22,8 +22,8 @@ EVENLY = 0.05  # weight of a side's length, beside the looseness it causes, when
 
 
 @dataclass(frozen=True)
-class Pool(TensorRows):
-    """Open boxes: job (N,), low and high (N, K), bound (N,)."""
+class OpenBoxes(TensorRows):
+    """Boxes yet to be split: job (N,), low and high (N, K), bound (N,)."""
 
     job: Tensor
     low: Tensor
@@ -75,13 +75,13 @@ class BranchAndBound:
         """
         self.jobs, self.rest = jobs, base
         self.width = high - low
-        pool = self._useful(Pool(torch.arange(len(jobs), device=low.device), low, high, jobs.constant.clone()))
+        pool = self._useful(OpenBoxes(torch.arange(len(jobs), device=low.device), low, high, jobs.constant.clone()))
         while len(pool) and (until is None or time.monotonic() < until) and (boxes is None or self.boxes < boxes):
             if len(pool) > self.batch:
                 target = self.target[jobs.person[pool.job]]
                 order = torch.where(torch.isinf(target), pool.bound, pool.bound / target).argsort()
                 now, later = pool.take(order[: self.batch]), pool.take(order[self.batch :])
-                pool = self._useful(Pool.join([later, self._split(now)]))
+                pool = self._useful(OpenBoxes.join([later, self._split(now)]))
             else:
                 pool = self._useful(self._split(pool))
         least = torch.minimum(self.found.known, self.dropped)
@@ -89,14 +89,14 @@ class BranchAndBound:
         done[jobs.person[pool.job]] = False
         return least.scatter_reduce(0, jobs.person[pool.job], pool.bound, "amin"), done
 
-    def _useful(self, pool: Pool) -> Pool:
+    def _useful(self, pool: OpenBoxes) -> OpenBoxes:
         """The boxes below their target; those at it are dropped."""
         person = self.jobs.person[pool.job]
         over = pool.bound >= self.target[person]
         self.dropped.scatter_reduce_(0, person[over], pool.bound[over], "amin")
         return pool.take((~over).nonzero().squeeze(1))
 
-    def _split(self, pool: Pool) -> Pool:
+    def _split(self, pool: OpenBoxes) -> OpenBoxes:
         """Bound the boxes, drop those without a plan, halve the others."""
         self.boxes += len(pool)
         self.rounds += 1
@@ -113,9 +113,9 @@ class BranchAndBound:
         bound = torch.where(alive, torch.maximum(bound, pool.bound), torch.inf)
         self._try(jobs, bound, low, high, rows.slope[:, -1], point)
 
-        return self._halves(pool, Pool(pool.job, low, high, bound), plane.blame, ParameterCuts.of(jobs, rolled))
+        return self._halves(pool, OpenBoxes(pool.job, low, high, bound), plane.blame, ParameterCuts.of(jobs, rolled))
 
-    def _halves(self, pool: Pool, kept: Pool, blame: Tensor, cuts: ParameterCuts) -> Pool:
+    def _halves(self, pool: OpenBoxes, kept: OpenBoxes, blame: Tensor, cuts: ParameterCuts) -> OpenBoxes:
         """What was kept of some boxes, each cut in two; one that holds a single point is dropped at its bound.
 
         A box that shrank to a point just now comes back whole: its bound is that of the larger box.
@@ -134,9 +134,9 @@ class BranchAndBound:
         rows = (alive & split).nonzero().squeeze(1)
         box, axis = kept.take(rows), axis[rows]
         middle = cuts.take(rows).middle(axis, box.low, box.high)
-        below = Pool(box.job, box.low, box.high.scatter(1, axis, middle), box.bound)
-        above = Pool(box.job, box.low.scatter(1, axis, middle), box.high, box.bound)
-        return Pool.join([below, above, kept.take((alive & ~split & again).nonzero().squeeze(1))])
+        below = OpenBoxes(box.job, box.low, box.high.scatter(1, axis, middle), box.bound)
+        above = OpenBoxes(box.job, box.low.scatter(1, axis, middle), box.high, box.bound)
+        return OpenBoxes.join([below, above, kept.take((alive & ~split & again).nonzero().squeeze(1))])
 
     def _bounds(
         self, jobs: Jobs, rolled: Rolled, rows: Rows, low: Tensor, high: Tensor, alive: Tensor
@@ -176,7 +176,7 @@ class BranchAndBound:
         self.rounded.scatter_reduce_(0, jobs.person, cost, "amin")
 
 
-def _over_part(rows: Rows, pool: Pool, low: Tensor, high: Tensor) -> Rows:
+def _over_part(rows: Rows, pool: OpenBoxes, low: Tensor, high: Tensor) -> Rows:
     """The same rows, written for a part [low, high] of their boxes."""
     radius = (pool.high - pool.low) / 2
     tilt = rows.slope / torch.where(radius > 0, radius, torch.inf).unsqueeze(1)

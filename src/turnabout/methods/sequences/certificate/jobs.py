@@ -11,7 +11,7 @@ from turnabout.actions.steps import StepTables
 from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
-SLACK = 1e-8  # conditions and reaches are loosened by this share of their size, so that rounding cannot forge a proof
+SLACK = 1e-8  # share of their size by which conditions and reaches are loosened: rounding cannot make a proof wrong
 STRICT = 1e-10  # a strict condition holds by at least this share of its size
 
 

@@ -21,7 +21,7 @@ ROUNDS = 3
 NUDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
-class Programs:
+class IntegerPrograms:
     """Bounds for many jobs, one after the other; a box whose program leaves a gap is split and both halves are asked.
 
     Parameters
@@ -109,7 +109,7 @@ def _pose(
 
 
 def _nearby(theta: Tensor, low: Tensor, high: Tensor, program: BoxProgram, bound: MarginBound, base: Tensor) -> Tensor:
-    """The program's parameters (K,), and some a little farther on: the solver keeps to its rows only roughly."""
+    """The program's parameters (K,), and some slightly beyond: the solver keeps its rows only within its tolerance."""
     rolled = program.rolled
     uphill = bound.plane(base, rolled.end).slope.sign() * (high - low)
     outward = theta - rolled.price.kink

@@ -1,8 +1,8 @@
 """Certificates: how cheap any plan over some sequences can be, proved.
 
 Conditions and reach are loosened by 1e-8 of their size and bounds lowered by 1e-9, far above rounding errors in
-float64, so rounding cannot forge a proof. A strict condition is taken to hold by 1e-10 of its size, or, if it only asks
-for a change (new age > old age), as closed.
+float64, so rounding cannot make a proof wrong. A strict condition is taken to hold by 1e-10 of its size, or, if it
+only asks for a change (new age > old age), as closed.
 
 Without a grid plans may use any value. Printed plans are among them, except for columns that move together with another
 one (a ratio kept, a share followed) and are rounded for themselves: such a plan can be cheaper than every exact one.
@@ -191,11 +191,11 @@ class Proofs:
 
     def programs(self, who: Tensor, work: Work, until: float | None, only_better: bool = False) -> None:
         """Integer programs, until a time; with `only_better` what is known stays where they say less."""
-        from turnabout.methods.sequences.certificate.plan_milp import Programs
+        from turnabout.methods.sequences.certificate.plan_milp import IntegerPrograms
 
         assert self.bound is not None
         rows = torch.isin(work.jobs.person, who).nonzero().squeeze(1)
-        programs = Programs(self.task, self.bound, self.found, self.gap, until, PROGRAMS)
+        programs = IntegerPrograms(self.task, self.bound, self.found, self.gap, until, PROGRAMS)
         lower, done = programs.run(work.jobs.take(rows), work.low[rows], work.high[rows])
         self.boxes += programs.solved
         better = who[(lower > self.lower)[who] | done[who]] if only_better else who
