@@ -16,7 +16,7 @@ from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
 from turnabout.methods.moves import Moves, bent_features, straighten, worthwhile
-from turnabout.methods.program import PersonProgram, fits, load_solver
+from turnabout.methods.program import PersonProgram, check_rules, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Additive
 from turnabout.parameters import Finite, Whole, checked
@@ -102,12 +102,8 @@ class ExactLinear(Method):
         self.shape_: Shape = shape_of(problem)
         if problem.rules or self.shape_ != "linear":
             load_solver()
-        for rule in problem.rules:
-            if not fits(rule, problem.schema.d):
-                raise MethodError(
-                    f"ExactLinear cannot write the rule '{rule.name}' as rows of an integer program.",
-                    hint="use Linear, Ordered, AtMost or Implies rules, or a method such as LocalSearch.",
-                )
+        hint = "use Linear, Ordered, AtMost or Implies rules, or a method such as LocalSearch."
+        check_rules(problem, "ExactLinear", hint)
         zeros = torch.zeros(len(problem.schema), dtype=torch.float64)
         price, fixed = problem.cost.linear_weights, problem.cost.fixed_weights
         self.price_, self.fixed_ = (zeros if price is None else price), (zeros if fixed is None else fixed)

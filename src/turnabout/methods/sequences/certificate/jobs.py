@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 
@@ -152,10 +151,6 @@ class Jobs(TensorRows):
     @property
     def parameters(self) -> int:
         return self.gain.shape[2]
-
-    def with_scales(self, scales: Tensor) -> Self:
-        """The same jobs, with these steps taken as scalings."""
-        return replace(self, scales=scales)
 
 
 def size_of(lo: Tensor, hi: Tensor) -> Tensor:

@@ -127,11 +127,7 @@ def _dialed(jobs: Jobs, t: int, part: Tensor) -> Tensor:
 
 def interval(jobs: Jobs, t: int, low: Tensor, high: Tensor, least: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
     """Interval arithmetic for step t: states [low, high] (B, m), parameters [least, most] (B, P) -> new states."""
-    keep, gain = jobs.keep[:, t], jobs.gain[:, t]
-    ends = torch.stack([keep * low, keep * high])
-    shifts = torch.stack([_times(gain, least.unsqueeze(-1)), _times(gain, most.unsqueeze(-1))])
-    new_low = ends.amin(0) + jobs.add[:, t] + shifts.amin(0).sum(1)
-    new_high = ends.amax(0) + jobs.add[:, t] + shifts.amax(0).sum(1)
+    new_low, new_high = _shifted(jobs, t, jobs.keep[:, t], low, high, least, most)
     scaled, led = scaling(jobs, t), _led(jobs, t)
     if bool(scaled.any()):
         a, b = _product(low, high, _dialed(jobs, t, least), _dialed(jobs, t, most))
@@ -142,6 +138,17 @@ def interval(jobs: Jobs, t: int, low: Tensor, high: Tensor, least: Tensor, most:
     loose = SLACK * size_of(jobs.lo, jobs.hi)
     rounding = jobs.rounding[:, t]
     return torch.maximum(new_low - rounding, jobs.lo - loose), torch.minimum(new_high + rounding, jobs.hi + loose)
+
+
+def _shifted(
+    jobs: Jobs, t: int, keep: Tensor, low: Tensor, high: Tensor, least: Tensor, most: Tensor
+) -> tuple[Tensor, Tensor]:
+    """keep * [low, high] + add + gain * [least, most]: what step t leads to, scalings and followers apart."""
+    gain = jobs.gain[:, t]
+    ends = torch.stack([keep * low, keep * high])
+    shifts = torch.stack([_times(gain, least.unsqueeze(-1)), _times(gain, most.unsqueeze(-1))])
+    add = jobs.add[:, t]
+    return ends.amin(0) + add + shifts.amin(0).sum(1), ends.amax(0) + add + shifts.amax(0).sum(1)
 
 
 def _led(jobs: Jobs, t: int) -> Tensor:
@@ -242,12 +249,8 @@ def coefficients(jobs: Jobs, t: int, low: Tensor, high: Tensor) -> tuple[Tensor,
 
 def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor) -> PriceBound:
     linear, curved, kink, done = coefficients(jobs, t, old.low, old.high)
-    change = jobs.keep[:, t] - 1
-    ends = torch.stack([change * old.low, change * old.high])
-    gain = jobs.gain[:, t]
-    shifts = torch.stack([gain * least.unsqueeze(-1), gain * most.unsqueeze(-1)])
-    low = ends.amin(0) + jobs.add[:, t] + shifts.amin(0).sum(1) - jobs.rounding[:, t]
-    high = ends.amax(0) + jobs.add[:, t] + shifts.amax(0).sum(1) + jobs.rounding[:, t]
+    low, high = _shifted(jobs, t, jobs.keep[:, t] - 1, old.low, old.high, least, most)
+    low, high = low - jobs.rounding[:, t], high + jobs.rounding[:, t]
     other = _led(jobs, t) | scaling(jobs, t)
     fewest, widest = new.low - old.high, new.high - old.low  # what the hulls say, which know the grid
     low = torch.where(other, fewest, torch.maximum(low, fewest))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from turnabout.actions.steps import TINY
@@ -37,7 +39,7 @@ def first_boxes(jobs: Jobs, budget: Tensor) -> tuple[Jobs, Tensor, Tensor, Tenso
         a, b = low.gather(1, lead).squeeze(1), high.gather(1, lead).squeeze(1)
         size = 1e-9 * torch.maximum(a.abs(), b.abs()).clamp(min=1e-3)
         scales[:, t] = (jobs.lead[:, t] >= 0) & ((a > size) | (b < -size))
-        jobs = jobs.with_scales(scales)
+        jobs = replace(jobs, scales=scales)
         least, most = _limits(jobs, t, low, high)
         linear, curved, kink, _ = coefficients(jobs, t, low, high)
         far = reach(linear, curved, (budget - jobs.constant).unsqueeze(1))
