@@ -29,7 +29,7 @@ method = ta.methods.Wachter().fit(problem)
 everyone = method.find(test.people)
 print(f"accuracy {model.score(test.people, test.accepted):.3f}")
 print(ta.audit.recourse_rates(everyone))
-print("lost by doing more than asked:", ta.audit.overdone(problem, everyone))
+print("lost by doing more than asked:", ta.audit.overshoot(problem, everyone))
 
 found = everyone.options.index.get_level_values("person").unique()[:3]
 answer = method.find(test.people.loc[found])

@@ -34,7 +34,7 @@ def test_an_answer_shows_its_counts_and_changes(answer):
 
 
 def test_an_attribution_shows_its_values(answer):
-    found = answer[0].as_attribution(answer[1])
+    found = answer[0].to_directions(answer[1])
     assert shows(found._repr_html_(), "Attribution(", "&lt;script&gt;", "&lt;i&gt;")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import statistics
 import subprocess
 import sys
 import time
@@ -42,6 +43,9 @@ def main() -> None:
     tell(f"signatures over {MANY} parameters", [f for f, _, p in functions if p > MANY], given.list)
     tell(f"files over {LONG_FILE} lines", [f for f, n in sizes.items() if n > LONG_FILE], given.list)
     tell(f"files over {LONGEST_FILE} lines", [f for f, n in sizes.items() if n > LONGEST_FILE], given.list)
+    sizes_of = method_sizes(package, trees, files)
+    tell("methods", [f"{name}: {lines} lines" for name, lines in sizes_of.items()], given.list)
+    print(f"{'median lines of a method':34} {statistics.median(sizes_of.values()):8,.0f}")
     classes = class_names(package, trees)
     tell("public class names used twice", [f"{n}: {', '.join(w)}" for n, w in classes.items()], given.list)
     if given.seconds:
@@ -107,6 +111,42 @@ def class_names(package: Path, trees: dict[Path, ast.Module]) -> dict[str, list[
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 where[node.name].append(str(path.relative_to(package)))
     return {name: places for name, places in sorted(where.items()) if len(places) > 1}
+
+
+def method_sizes(package: Path, trees: dict[Path, ast.Module], files: dict[Path, str]) -> dict[str, int]:
+    """Lines of each method of `methods.ALL` with its own modules: those of `methods` that no other method loads."""
+    room = package / "methods"
+    paths = {
+        ".".join(("turnabout", *p.relative_to(package).with_suffix("").parts)): p for p in trees if room in p.parents
+    }
+
+    def imported(path: Path) -> set[Path]:
+        found = [n for n in ast.walk(trees[path]) if isinstance(n, ast.ImportFrom) and n.module]
+        names = {name for n in found for name in (n.module, *(f"{n.module}.{a.name}" for a in n.names))}
+        return {paths[name] for name in names if name in paths}
+
+    def closure(path: Path) -> set[Path]:
+        seen, todo = set(), {path}
+        while todo:
+            seen |= todo
+            todo = {q for p in todo for q in imported(p)} - seen
+        return seen
+
+    init = trees[room / "__init__.py"]
+    homes = {
+        a.name: paths[n.module]
+        for n in init.body
+        if isinstance(n, ast.ImportFrom) and n.module in paths
+        for a in n.names
+    }
+    targets = (n for n in init.body if isinstance(n, (ast.Assign, ast.AnnAssign)))
+    listed = next(n.value for n in targets if "ALL" in ast.unparse(n).split("=")[0])
+    reached = {e.id: closure(homes[e.id]) for e in listed.elts}  # type: ignore[union-attr]
+    out = {}
+    for name, mine in reached.items():
+        others = set().union(*(theirs for other, theirs in reached.items() if other != name)) - {homes[name]}
+        out[name] = sum(files[p].count("\n") for p in mine - others)
+    return dict(sorted(out.items(), key=lambda entry: entry[1]))
 
 
 def tell(title: str, found: list[str], names: bool, rest: str = "") -> None:

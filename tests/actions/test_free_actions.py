@@ -81,7 +81,7 @@ def test_free_and_declared_actions_in_one_batch() -> None:
     close(path.cost, [[3.0, t1**2 + 0.5], [t2**2 + 0.25, 4.0], [5.0, 0.0]])
     close(path.slack[0], [[1, 1, 1], [0.05 + t1, 0.95 - t1, 0.1]])
     close(script.duration(0, path.states[:, 0], path.states[:, 1]), [0.0, 2.0, 0.0])
-    picked = script.pick(torch.tensor([1])).roll(start[:1], r[1:2])
+    picked = script.take(torch.tensor([1])).roll(start[:1], r[1:2])
     close(picked.cost, path.cost[1:2])
     assert torch.autograd.gradcheck(lambda r: script.roll(start, r).cost, (r.requires_grad_(),))
     assert bound.reads[1] == set(range(len(SCHEMA))) and not bound.commute(0, 1)

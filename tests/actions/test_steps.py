@@ -364,7 +364,7 @@ def test_rows_of_a_batch_do_not_know_each_other(rows: list[int], seed: int) -> N
     sequences = torch.randint(-1, 4, (6, 3), generator=generator)
     r = 10 * torch.rand(6, 3, 2, generator=generator, dtype=torch.float64)
     start = ALL.tables.units(people(*({"age": 20 + i, "amount": 10 + i} for i in range(6))))
-    whole, picked = ALL.script(sequences), ALL.script(sequences).pick(torch.tensor(rows))
+    whole, picked = ALL.script(sequences), ALL.script(sequences).take(torch.tensor(rows))
     path, part = whole.roll(start, r), picked.roll(start[rows], r[rows])
     for name in ("states", "cost", "slack"):
         close(getattr(part, name), getattr(path, name)[rows])

@@ -14,7 +14,7 @@ from turnabout.audit.risk.calibration import cross_fitted, folds_of
 from turnabout.audit.risk.compliance import Causes
 from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
 from turnabout.audit.risk.risk_report import Verdict
-from turnabout.audit.risk.sums import Stand
+from turnabout.audit.risk.sums import Population
 from turnabout.errors import AuditError
 from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians
 
@@ -421,13 +421,13 @@ def test_what_is_said_of_break_even():
     n = 60
     people = {"accepted": np.zeros(n, bool), "offered": np.ones(n, bool), "moves": np.ones(n), "cost": np.ones(n)}
     same = np.full(n, 0.3)
-    stand = Stand(**people, eta0=same, eta1=same, before=(np.arange(n) < 19) * 1.0, complies=np.ones(n))
-    worse = assess(stand, {}, Setting(bootstrap=300))
+    population = Population(**people, eta0=same, eta1=same, before=(np.arange(n) < 19) * 1.0, complies=np.ones(n))
+    worse = assess(population, {}, Setting(bootstrap=300))
     assert worse.break_even.value is None and worse.break_even_note.endswith("compliance does not help")
     # most are good, and landing is hardly better: in some replicates it is not, so that there is no lower end
     most = (np.arange(n) < 42) * 1.0
-    stand = Stand(**people, eta0=most, eta1=np.full(n, 0.72), before=most, complies=np.ones(n))
-    open_ended = assess(stand, {}, Setting(bootstrap=300)).break_even
+    population = Population(**people, eta0=most, eta1=np.full(n, 0.72), before=most, complies=np.ones(n))
+    open_ended = assess(population, {}, Setting(bootstrap=300)).break_even
     assert open_ended.value == pytest.approx(-24 / 1.2) and open_ended.low is None and open_ended.high < 0
 
 

@@ -162,7 +162,7 @@ def answer(problem):
 
 
 def test_an_answer_as_a_direction(schema, people, answer):
-    told = answer.as_attribution(schema)
+    told = answer.to_directions(schema)
     assert told.kind == "direction" and told.exact and told.asked == 0 and "where to move" in told.notes[0]
     assert told.names == list(schema.columns) and told.made_by == answer.made_by
     found = answer.status[answer.status == Status.FOUND].index
@@ -178,33 +178,33 @@ def test_an_answer_as_a_direction(schema, people, answer):
 
 
 def test_the_order_of_people_is_kept(schema, people, answer):
-    told = answer.as_attribution(schema)
+    told = answer.to_directions(schema)
     assert told.values.index.tolist() == [label for label in people.index if label in told.values.index]
 
 
 def test_another_option_is_another_direction(schema, answer):
-    second = answer.as_attribution(schema, option=1)
+    second = answer.to_directions(schema, option=1)
     has_two = answer.options.xs(1, level="option").index
     accepted = answer.status[answer.status == Status.ACCEPTED].index
     assert len(has_two) and set(second.values.index) == set(has_two) | set(accepted)
-    first = answer.as_attribution(schema)
+    first = answer.to_directions(schema)
     assert (second.values.loc[has_two] != first.values.loc[has_two]).any(axis=1).all()
 
 
 @pytest.mark.parametrize("option", [7, -1, "x", None, 1.0, True])
 def test_an_option_nobody_was_given_is_refused(schema, answer, option):
     with pytest.raises(TurnaboutError, match=r"option=.* is nobody's(.|\n)*the last option of this answer is 1"):
-        answer.as_attribution(schema, option=option)
+        answer.to_directions(schema, option=option)
 
 
 def test_nobody_may_be_left(problem, schema, people):
     refused = people[problem.model.margin(schema.encode(people)).numpy() < 0]
     answer = Corners().fit(problem).find(refused)
     nothing = replace(answer, options=answer.options[:0], status=answer.status.map(lambda _: Status.NOT_FOUND))
-    told = nothing.as_attribution(schema)
+    told = nothing.to_directions(schema)
     assert len(told) == 0 and told.names == list(schema.columns)
     with pytest.raises(TurnaboutError, match="this answer has no options"):
-        nothing.as_attribution(schema, option=1)
+        nothing.to_directions(schema, option=1)
     assert Attribution.from_json(told.to_json()).values.shape == (0, schema.d)
 
 

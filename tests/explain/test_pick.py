@@ -112,7 +112,7 @@ def test_attributions_and_directions_of_recourse():
     model = ta.models.wrap(LogisticRegression(max_iter=500).fit(people, accepted), schema)
     problem = ta.Problem(schema, model, background=people, labels=accepted)
     answer = ta.methods.Wachter(steps=60).fit(problem).find(people.iloc[:12], seed=0)
-    direction = answer.as_attribution(schema)
+    direction = answer.to_directions(schema)
     found = pick(direction, budget=2)
     assert set(found.people) <= set(direction.values.index)
     assert 1 <= len(found.people) <= 2 and set(found.covered) <= set(direction.names)

@@ -249,7 +249,7 @@ def test_bad_input():
     with pytest.raises(ExplainError, match="attribution='shap' is not an Attribution"):
         reasons(answer, question, "shap")  # type: ignore[arg-type]
     with pytest.raises(ExplainError, match="a direction says where to move"):
-        reasons(answer, question, answer.as_attribution(SCHEMA))
+        reasons(answer, question, answer.to_directions(SCHEMA))
     given = contributions([[0.0, 0, 0]] * 3)
     with pytest.raises(ExplainError, match="'dan' is refused and not in the attribution"):
         reasons(answer, question, replace(given, values=given.values[:2]))

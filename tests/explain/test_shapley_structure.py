@@ -18,13 +18,12 @@ import turnabout as ta
 from turnabout.errors import ExplainError
 from turnabout.explain.score import Net, Ridge, Score
 from turnabout.explain.shapley import leaf_games
-from turnabout.explain.shapley.exact import PROBES, ExactShapley
+from turnabout.explain.shapley.exact import PROBES, ExactShapley, structured_shapley
 from turnabout.explain.shapley.games import coalitions, shapley
 from turnabout.explain.shapley.kernel import KernelShap
 from turnabout.explain.shapley.leaf_games import LeafGames
 from turnabout.explain.shapley.occlusion import Occlusion
 from turnabout.explain.shapley.remove import Background
-from turnabout.explain.shapley.structure import structured_shapley
 from turnabout.explain.shapley.values import Mixture, coalition_values
 from turnabout.models.model import Terms
 

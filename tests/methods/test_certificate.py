@@ -10,7 +10,7 @@ from test_certificate_cases import Case, Net, Straight, blank, finish, look_at, 
 from tests.methods.sequences.known_optima import cheapest_absolute, cheapest_by_scan, cheapest_squared
 
 from turnabout.datasets.data_files import on_disk
-from turnabout.methods.sequences.certificate import certify, reduce
+from turnabout.methods.sequences.certificate import CertificateTask, certify, reduce
 from turnabout.studies import domains
 
 KINDS = ["linear", "net", "deep", "trees"]
@@ -28,7 +28,7 @@ def unknown(case: Case) -> torch.Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_plan_is_cheaper_than_the_bound_and_the_bound_is_near_one(kind, seed):
     case = random_case(seed, kind)
-    proof = certify(*case.parts, unknown(case))
+    proof = certify(case.task(), unknown(case))
     assert proof.complete.all()
     assert (proof.lower_bound <= sampled(case, 400)).all()
     for i in range(len(case.x)):
@@ -46,8 +46,8 @@ def test_no_plan_is_cheaper_than_the_bound_and_the_bound_is_near_one(kind, seed)
 def test_integer_programs_say_the_same(kind):
     case = random_case(11, kind, people=1, steps=2)
     case.sequences = case.sequences[::3]
-    branch = certify(*case.parts, unknown(case), gap=0.002)
-    milp = certify(*case.parts, unknown(case), gap=0.002, engine="milp")
+    branch = certify(case.task(), unknown(case), gap=0.002)
+    milp = certify(case.task(), unknown(case), gap=0.002, engine="milp")
     assert branch.complete.all() and milp.complete.all()
     assert milp.how == ["integer programs"]
     assert (milp.lower_bound <= branch.cost * (1 + 1e-6)).all()
@@ -57,19 +57,19 @@ def test_integer_programs_say_the_same(kind):
 def test_integer_programs_take_over_where_boxes_run_out():
     case = random_case(11, "net", people=1, steps=2)
     case.sequences = case.sequences[::3]
-    proof = certify(*case.parts, unknown(case), boxes=1)
+    proof = certify(case.task(), unknown(case), boxes=1)
     assert proof.complete.all() and proof.how == ["integer programs"]
-    assert not certify(*case.parts, unknown(case), boxes=1, engine="branch").complete.any()
+    assert not certify(case.task(), unknown(case), boxes=1, engine="branch").complete.any()
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_sequences_left_out_do_not_change_the_bound(seed, monkeypatch):
     case = random_case(100 + seed, "net")
-    few = certify(*case.parts, unknown(case), gap=0.001)
+    few = certify(case.task(), unknown(case), gap=0.001)
     monkeypatch.setattr(
         reduce.Reduction, "needed", lambda self, jobs, low, high: torch.ones(len(jobs), dtype=torch.bool)
     )
-    all_ = certify(*case.parts, unknown(case), gap=0.001)
+    all_ = certify(case.task(), unknown(case), gap=0.001)
     assert few.lower_bound.tolist() == pytest.approx(all_.lower_bound.tolist(), rel=0.002)
 
 
@@ -77,21 +77,21 @@ def test_sequences_left_out_do_not_change_the_bound(seed, monkeypatch):
 def test_a_known_cost_is_no_premise(kind):
     """A cost too low to be true must not become a bound above the truth, one too high must not hide it."""
     case = random_case(21, kind)
-    truth = certify(*case.parts, unknown(case), gap=0.001)
+    truth = certify(case.task(), unknown(case), gap=0.001)
     found = torch.isfinite(truth.cost)
-    low = certify(*case.parts, truth.cost * 0.7, gap=0.001)
+    low = certify(case.task(), truth.cost * 0.7, gap=0.001)
     assert (low.lower_bound <= 0.7 * truth.cost)[found].all()
-    high = certify(*case.parts, truth.cost * 1.5, gap=0.001)
+    high = certify(case.task(), truth.cost * 1.5, gap=0.001)
     assert high.lower_bound[found].tolist() == pytest.approx(truth.lower_bound[found].tolist(), rel=0.003)
 
 
 def test_out_of_time_the_bound_is_still_one():
     case = random_case(5, "deep")
-    whole = certify(*case.parts, unknown(case))
-    short = certify(*case.parts, unknown(case), time_limit=0.0)
+    whole = certify(case.task(), unknown(case))
+    short = certify(case.task(), unknown(case), time_limit=0.0)
     assert not short.complete.any()
     assert (short.lower_bound <= whole.cost).all()
-    few = certify(*case.parts, unknown(case), boxes=1, batch=8, engine="branch")
+    few = certify(case.task(), unknown(case), boxes=1, batch=8, engine="branch")
     assert (few.lower_bound <= whole.cost).all()
 
 
@@ -101,8 +101,8 @@ def test_a_scan_meets_the_bound(seed):
     t = case.tables
     line = torch.where(case.sequences >= 0, case.sequences, t.actions)
     case.sequences = case.sequences[t.used[line].sum((1, 2)) <= 2]
-    seen = cheapest_by_scan(*case.parts, points=1500)
-    proof = certify(*case.parts, unknown(case), gap=0.002)
+    seen = cheapest_by_scan(case.task(), points=1500)
+    proof = certify(case.task(), unknown(case), gap=0.002)
     assert (torch.isfinite(seen.cost) == torch.isfinite(proof.cost)).all()
     found = torch.isfinite(seen.cost)
     assert (seen.cost >= proof.lower_bound)[found].all()
@@ -132,7 +132,7 @@ def test_linear_models_with_squared_prices_have_a_closed_form(seed):
     change, cost = cheapest_squared(w, scale, torch.tensor([1.3], dtype=torch.float64))
     assert float(change[0] @ w) == pytest.approx(1.3)
     assert float(((change / scale) ** 2).sum()) == pytest.approx(float(cost))
-    proof = certify(*case.parts, NONE)
+    proof = certify(case.task(), NONE)
     assert proof.how == ["closed form"]
     assert proof.lower_bound.tolist() == pytest.approx(cost.tolist(), rel=1e-4)
     assert (proof.lower_bound <= cost).all()
@@ -147,7 +147,7 @@ def test_linear_models_with_absolute_prices_fill_a_knapsack(seed):
     case.model = Straight(w, -need)
     change, cost = cheapest_absolute(w, scale, torch.tensor([need], dtype=torch.float64), case.lo, case.hi)
     assert float(change[0] @ w) == pytest.approx(need)
-    proof = certify(*case.parts, NONE)
+    proof = certify(case.task(), NONE)
     assert proof.lower_bound.tolist() == pytest.approx(cost.tolist(), rel=1e-4)
     assert (proof.lower_bound <= cost).all()
 
@@ -192,12 +192,12 @@ def two_steps(strict: bool = False) -> Case:
 @pytest.mark.parametrize("engine", ["branch", "milp"])
 def test_order_matters(engine):
     case = two_steps()
-    proof = certify(*case.parts, NONE, engine=engine)
+    proof = certify(case.task(), NONE, engine=engine)
     assert proof.complete.all()
     assert proof.sequences.tolist() == [[0, 1]]
     assert float(proof.lower_bound) == pytest.approx(3.0, rel=0.006)
     case.sequences = torch.tensor([[0, -1], [1, -1], [1, 0]])
-    proof = certify(*case.parts, NONE, engine=engine)
+    proof = certify(case.task(), NONE, engine=engine)
     assert math.isinf(proof.lower_bound) and proof.complete.all()
 
 
@@ -205,10 +205,10 @@ def test_order_matters(engine):
 def test_out_of_reach_is_proved_impossible(engine):
     case = two_steps()
     case.hi[:] = 1.9
-    proof = certify(*case.parts, NONE, engine=engine)
+    proof = certify(case.task(), NONE, engine=engine)
     assert math.isinf(proof.lower_bound) and proof.complete.all()
     case.hi[:] = 2.1
-    assert math.isfinite(certify(*case.parts, NONE, engine=engine).lower_bound)
+    assert math.isfinite(certify(case.task(), NONE, engine=engine).lower_bound)
 
 
 def test_strict_conditions_do_not_meet_at_one_value():
@@ -218,15 +218,15 @@ def test_strict_conditions_do_not_meet_at_one_value():
     t.of_old[1, 0, 0], t.offset[1, 0] = -1, 1
     t.of_new[0, 0, 0], t.offset[0, 0], t.strict[0, 0] = 1, -1, True
     case.sequences = torch.tensor([[0, 1]])
-    assert math.isinf(certify(*case.parts, NONE).lower_bound)
+    assert math.isinf(certify(case.task(), NONE).lower_bound)
     t.strict[:] = False
-    assert float(certify(*case.parts, NONE).lower_bound) == pytest.approx(3.0, rel=0.006)
+    assert float(certify(case.task(), NONE).lower_bound) == pytest.approx(3.0, rel=0.006)
 
 
 def test_guards_and_constants_need_no_search():
     case = two_steps()
     case.tables.constant[:2] = 7.0
-    proof = certify(*case.parts, torch.tensor([6.0]).double())
+    proof = certify(case.task(), torch.tensor([6.0]).double())
     assert proof.how == ["conditions and costs alone"] and proof.boxes == 0
     assert float(proof.lower_bound) == pytest.approx(6.0)
 
@@ -236,7 +236,7 @@ def test_without_limits_nothing_is_claimed():
     case.hi[:] = torch.inf
     case.tables.absolute[:] = 0.0
     case.tables.constant[1] = 0.5
-    proof = certify(*case.parts, torch.tensor([3.0]).double())
+    proof = certify(case.task(), torch.tensor([3.0]).double())
     assert not proof.complete.any() and float(proof.lower_bound) == 0.0
 
 
@@ -249,13 +249,13 @@ def test_about_an_unknown_model_costs_alone_are_used():
     case = two_steps()
     case.model = Anything()
     case.tables.constant[:2] = torch.tensor([0.5, 0.25]).double()
-    proof = certify(*case.parts, torch.tensor([3.0]).double())
+    proof = certify(case.task(), torch.tensor([3.0]).double())
     assert proof.how == ["costs alone"] and not proof.complete.any()
     assert float(proof.lower_bound) == pytest.approx(0.5)  # the second action alone is not allowed
 
 
 def test_actions_without_tables_are_bounded_by_nothing():
-    proof = certify(*two_steps().parts, NONE, opaque=[1])
+    proof = certify(two_steps().task(opaque=[1]), NONE)
     assert proof.lower_bound.tolist() == [0.0] and not proof.complete.any()
 
 
@@ -267,11 +267,11 @@ def test_rounding_of_a_follower_is_allowed_for():
     first = torch.tensor([[0.0, 1.0]]).double(), torch.tensor([-6.0]).double()
     model = Net((first, (torch.ones(1, 1).double(), torch.tensor([-0.5]).double())))
     case = Case(model, finish(t), x, torch.tensor([[0]]), 0 * x + 0.1, 0 * x + 100)
-    exact = certify(*case.parts, NONE)
+    exact = certify(case.task(), NONE)
     assert float(exact.lower_bound) == pytest.approx((2.5 / 4) ** 2, rel=0.006)
     assert exact.complete.all()
     for engine in ("branch", "milp"):
-        loose = certify(*case.parts, NONE, rounding=torch.tensor([0.0, 0.5]).double(), engine=engine)
+        loose = certify(case.task(rounding=torch.tensor([0.0, 0.5]).double()), NONE, engine=engine)
         assert float(loose.lower_bound) == pytest.approx((2.0 / 4) ** 2, rel=0.006)
         assert not loose.complete.any()  # the plan met is not rounded, so there is a gap to it
 
@@ -327,9 +327,9 @@ def count_months(case: Case) -> list[float]:
 def test_bounds_on_printed_plans_are_those_of_counting(engine, seed):
     case = months(seed)
     best = count_months(case)
-    proof = certify(*case.parts, unknown(case), engine=engine, grid=torch.ones(3).double())
+    proof = certify(case.task(grid=torch.ones(3).double()), unknown(case), engine=engine)
     half = torch.full((3,), 0.5).double()
-    anywhere = certify(*case.parts, unknown(case), rounding=half, boxes=500, engine="branch")
+    anywhere = certify(case.task(rounding=half), unknown(case), boxes=500, engine="branch")
     assert proof.complete.all()
     for i, cost in enumerate(best):
         assert anywhere.lower_bound[i] <= cost * (1 + 1e-6)
@@ -347,7 +347,7 @@ def test_an_order_that_leaves_the_reach_covers_nothing():
     model = Straight(torch.tensor([0.0, 1.0]).double(), -2.0)
     hi = torch.tensor([[1.2, 5.0]]).double()
     case = Case(model, finish(t), x, torch.tensor([[0, 1], [1, 0]]), 0.1 * x, hi)
-    proof = certify(*case.parts, NONE)
+    proof = certify(case.task(), NONE)
     assert proof.complete.all() and proof.sequences.tolist() == [[1, 0]]
     assert float(proof.lower_bound) == pytest.approx(1.16, rel=0.006)  # to 0.6, then doubled
 
@@ -368,7 +368,7 @@ def test_german_people(engine):
     t = actions.tables
     lo, hi = (t.bottom + end[:, t.columns] * t.span for end in study.schema.bounds(x))
     known = torch.tensor([0.0946, 0.1623, 0.5005, 0.0385]).double()
-    proof = certify(study.model, t, x, sequences, lo, hi, known, engine=engine)
+    proof = certify(CertificateTask(study.model, t, x, sequences, lo, hi), known, engine=engine)
     assert proof.complete.all()
     assert (proof.lower_bound >= 0.995 * torch.minimum(known, proof.cost)).all()
     assert proof.lower_bound.tolist() == pytest.approx(known.tolist(), rel=0.007)

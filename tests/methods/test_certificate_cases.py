@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.actions.steps import StepTables
+from turnabout.methods.sequences.certificate import CertificateTask
 from turnabout.models.forest import Forest
 from turnabout.models.forms import run_layers
 
@@ -54,9 +55,8 @@ class Case:
     lo: torch.Tensor
     hi: torch.Tensor
 
-    @property
-    def parts(self):
-        return self.model, self.tables, self.x, self.sequences, self.lo, self.hi
+    def task(self, **more):
+        return CertificateTask(self.model, self.tables, self.x, self.sequences, self.lo, self.hi, **more)
 
 
 def blank(actions: int, parameters: int = 2, conditions: int = 3, e: int = E) -> dict[str, torch.Tensor]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 from test_certificate_cases import Case, Straight, blank, finish, random_case
 
-from turnabout.methods.sequences.certificate.certificate_task import CertificateTask, CheapestPlans
+from turnabout.methods.sequences.certificate.certificate_task import CheapestPlans
 from turnabout.methods.sequences.certificate.dual import cheapest_in_box, cheapest_under_rows
-from turnabout.methods.sequences.certificate.jobs import Kinds, make_jobs
 from turnabout.methods.sequences.certificate.parameter_boxes import PriceBound, Rows, roll
 from turnabout.methods.sequences.certificate.proof import certify
 from turnabout.methods.sequences.certificate.reduce import Reduction
@@ -21,44 +21,40 @@ from turnabout.solvers.bounds import bound_on
 
 def boxes_of(case: Case, seed: int, share: float = 0.3):
     """Jobs of all sequences and people, and a random part of each first box."""
-    tables = Rewritten.of(case.tables).tables
-    kinds, start = Kinds.of(tables), tables.units(case.x)
-    question = CertificateTask(case.model, tables, kinds, case.x, case.lo, case.hi, case.sequences.shape[1])
+    task = replace(case.task(), tables=Rewritten.of(case.tables).tables)
     person = torch.arange(len(case.x)).repeat_interleave(len(case.sequences))
-    jobs, possible = make_jobs(tables, kinds, start, case.sequences.repeat(len(case.x), 1), person, case.lo, case.hi)
-    jobs = jobs.pick(possible.nonzero().squeeze(1))
+    jobs, possible = task.jobs(case.sequences.repeat(len(case.x), 1), person)
+    jobs = jobs.take(possible.nonzero().squeeze(1))
     jobs, low, high, alive, bounded = root_boxes(jobs, torch.full_like(jobs.constant, torch.inf))
     rows = (alive & bounded).nonzero().squeeze(1)
-    jobs, low, high = jobs.pick(rows), low[rows], high[rows]
+    jobs, low, high = jobs.take(rows), low[rows], high[rows]
     generator = torch.Generator().manual_seed(seed)
     part = torch.rand(2, *low.shape, generator=generator, dtype=torch.float64)
     width = share * part[0] * (high - low)
     first = low + part[1] * (high - low - width)
-    return question, jobs, low, high, first, first + width
+    return task, jobs, low, high, first, first + width
 
 
-def plans_in(question, jobs, low, high, seed):
+def plans_in(task, jobs, low, high, seed):
     """Random plans of the boxes: theta, r, and the path they take."""
     generator = torch.Generator().manual_seed(seed)
     theta = low + torch.rand(low.shape, generator=generator, dtype=torch.float64) * (high - low)
-    _, r = question.try_out(jobs, theta)
-    return theta, r, question.tables.script(jobs.sequences).roll(question.start[jobs.person], r)
+    _, r = task.try_out(jobs, theta)
+    return theta, r, task.tables.script(jobs.sequences).roll(task.start[jobs.person], r)
 
 
 @pytest.mark.parametrize("kind", ["net", "deep", "linear", "trees"])
 def test_boxes_hold_states_prices_and_margins(kind):
     case = random_case(7, kind)
-    question, jobs, _, _, low, high = boxes_of(case, 1)
+    task, jobs, _, _, low, high = boxes_of(case, 1)
     rolled = roll(jobs, low, high)
-    moving = question.kinds.moving
-    bound = bound_on(case.model, question.tables.columns[moving], question.tables.span[moving])
-    plane = bound.plane(bound.base(question.rest(jobs)), rolled.end)
+    moving = task.kinds.moving
+    bound = bound_on(case.model, task.tables.columns[moving], task.tables.span[moving])
+    plane = bound.plane(bound.base(task.rest(jobs)), rolled.end)
     for seed in range(40):
-        theta, _, path = plans_in(question, jobs, low, high, seed)
+        theta, _, path = plans_in(task, jobs, low, high, seed)
         delta = torch.where(high > low, (2 * theta - low - high) / (high - low), 0.0)
-        inside = (
-            (path.states >= question.lo[jobs.person, None]) & (path.states <= question.hi[jobs.person, None])
-        ).all(-1)
+        inside = ((path.states >= task.lo[jobs.person, None]) & (path.states <= task.hi[jobs.person, None])).all(-1)
         within = inside.cumprod(1).bool()  # states beyond reach are cut off, and so is what follows them
         for t, hull in enumerate(rolled.states):
             state, fine = path.states[:, t, moving], within[:, t]
@@ -67,7 +63,7 @@ def test_boxes_hold_states_prices_and_margins(kind):
             assert ((state >= hull.low - 1e-9) & (state <= hull.high + 1e-9))[fine].all()
         fine = within[:, -1]
         assert (rolled.price.at(theta) <= path.cost.sum(1) + 1e-9)[fine].all()
-        margin = case.model.margin(question.tables.encoded(question.x[jobs.person], path.end))
+        margin = case.model.margin(task.tables.encoded(task.x[jobs.person], path.end))
         assert (margin <= (plane.slope * delta).sum(1) + plane.top)[fine].all()
         allowed = (path.slack > 0).all(-1).all(-1) & fine
         assert rolled.alive[allowed].all()
@@ -78,14 +74,14 @@ def test_boxes_hold_states_prices_and_margins(kind):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_boxes_made_smaller_lose_no_plan(seed):
-    question, jobs, low, high, _, _ = boxes_of(random_case(seed, "net"), seed)
+    task, jobs, low, high, _, _ = boxes_of(random_case(seed, "net"), seed)
     budget = torch.full_like(jobs.constant, 0.8)
     small_low, small_high, alive = shrink(roll(jobs, low, high), low, high, budget)
     assert (small_high - small_low <= high - low + 1e-9).all()
     for draw in range(30):
-        theta, _, path = plans_in(question, jobs, low, high, draw)
+        theta, _, path = plans_in(task, jobs, low, high, draw)
         fine = (path.slack > 0).all(-1).all(-1) & (path.cost.sum(1) <= budget)
-        states = (path.states >= question.lo[jobs.person, None]) & (path.states <= question.hi[jobs.person, None])
+        states = (path.states >= task.lo[jobs.person, None]) & (path.states <= task.hi[jobs.person, None])
         fine &= states.all(-1).all(-1)
         assert alive[fine].all()
         assert ((theta >= small_low) & (theta <= small_high))[fine].all()
@@ -148,8 +144,8 @@ def test_actions_apart_need_one_sequence_only():
     sequences = [w for k in range(1, 4) for w in itertools.permutations(range(4), k)]
     padded = torch.tensor([[*w, *[-1] * (3 - len(w))] for w in sequences])
     case = Case(Straight(torch.ones(4).double(), -5.0), finish(t), x, padded, 0.1 * x, 5 * x)
-    question, jobs, low, high, _, _ = boxes_of(case, 0)
-    reduction = Reduction(question.tables, question.kinds, padded, question.start, case.lo, case.hi)
+    task, jobs, low, high, _, _ = boxes_of(case, 0)
+    reduction = Reduction(replace(task, sequences=padded))
     needed = reduction.needed(jobs, low, high)
     assert int(needed.sum()) == 4  # of 40: the sets of three
 
@@ -163,8 +159,8 @@ def test_an_action_with_a_guard_covers_nothing_it_may_not_enter():
     x = torch.tensor([[1.0, 1.5], [1.0, 2.5]], dtype=torch.float64)
     sequences = torch.tensor([[0, -1], [1, -1], [0, 1]])
     case = Case(Straight(torch.ones(2).double(), -5.0), finish(t), x, sequences, 0 * x + 0.1, 0 * x + 5)
-    question, jobs, low, high, _, _ = boxes_of(case, 0)
-    reduction = Reduction(question.tables, question.kinds, sequences, question.start, case.lo, case.hi)
+    task, jobs, low, high, _, _ = boxes_of(case, 0)
+    reduction = Reduction(replace(task, sequences=sequences))
     needed = reduction.needed(jobs, low, high)
     left = [(int(p), w) for p, w, n in zip(jobs.person, jobs.sequences.tolist(), needed) if n]
     assert left == [(0, [0, -1]), (1, [0, 1])]
@@ -191,17 +187,17 @@ def test_limits_of_a_new_value_become_conditions():
     x = torch.zeros(1, 1, dtype=torch.float64)
     model = Straight(torch.ones(1).double(), -1.0)
     case = Case(model, finish(t), x, torch.tensor([[0]]), x - 10, x + 10)
-    proof = certify(*case.parts, torch.tensor([torch.inf]).double())
+    proof = certify(case.task(), torch.tensor([torch.inf]).double())
     assert proof.lower_bound.tolist() == pytest.approx([2.0], rel=0.006)
     assert proof.r.flatten().tolist() == pytest.approx([2.0], rel=0.006)
     model.bias = -3.5
-    assert torch.isinf(certify(*case.parts, torch.tensor([torch.inf]).double()).lower_bound)
+    assert torch.isinf(certify(case.task(), torch.tensor([torch.inf]).double()).lower_bound)
 
 
 def test_found_keeps_the_cheapest():
     case = random_case(1, "net")
-    question, jobs, *_ = boxes_of(case, 0)
-    found = CheapestPlans.none(question, 3)
+    task, jobs, *_ = boxes_of(case, 0)
+    found = CheapestPlans.none(task, torch.full((3,), torch.inf).double())
     person = torch.tensor([1, 1, 2, 1])
     cost = torch.tensor([3.0, 1.0, torch.inf, 2.0]).double()
     found.update(person, cost, jobs.sequences[:4], torch.arange(24.0).double().reshape(4, 3, 2))
@@ -212,11 +208,7 @@ def test_found_keeps_the_cheapest():
 
 def test_nobody_and_nothing():
     case = random_case(1, "net")
-    none = certify(
-        case.model, case.tables, case.x[:0], case.sequences, case.lo[:0], case.hi[:0], torch.zeros(0).double()
-    )
+    none = certify(replace(case.task(), x=case.x[:0], lo=case.lo[:0], hi=case.hi[:0]), torch.zeros(0).double())
     assert len(none.lower_bound) == 0 and none.how == []
-    without_any = certify(
-        case.model, case.tables, case.x, case.sequences[:0], case.lo, case.hi, torch.full((3,), torch.inf)
-    )
+    without_any = certify(replace(case.task(), sequences=case.sequences[:0]), torch.full((3,), torch.inf))
     assert torch.isinf(without_any.lower_bound).all() and without_any.complete.all()

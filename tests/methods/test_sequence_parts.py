@@ -20,7 +20,7 @@ from turnabout.methods.sequences.parameter_prices import own_price, own_prices, 
 from turnabout.methods.sequences.printable import printable, tightened
 from turnabout.methods.sequences.scores import SCORES, loss_slope
 from turnabout.methods.sequences.sequence_search import Ledger
-from turnabout.methods.sequences.shrink import shrink
+from turnabout.methods.sequences.solve import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.trust import Prices, convex_step, walk
 from turnabout.schema import Category, Number, Schema
@@ -196,14 +196,14 @@ def test_draws_lie_within_limits_and_budget():
     budget = tensor(9.0, 100.0, math.inf)
     r = draw(batch, 64, budget, np.random.default_rng(0))
     assert r.shape == (3, 64, 2, 1) and torch.isfinite(r).all()
-    many = batch.pick(torch.arange(3).repeat_interleave(64))
+    many = batch.take(torch.arange(3).repeat_interleave(64))
     path = many.script.roll(many.start, r.flatten(0, 1))
     assert many.kept(path).all()
     cost = path.cost.reshape(3, 64, 2)
     assert (cost[0] <= 9 + 1e-9).all() and (cost[1, :, 0] <= 100 + 1e-9).all()  # none of them alone
     assert (r[2, :, 0] == 0).all() and float(r[0, :, 0].max()) > 8  # and up to the end
     assert torch.equal(draw(batch, 64, budget, np.random.default_rng(0)), r)
-    alone = draw(batch.pick(torch.tensor([1])), 64, budget[1:2], np.random.default_rng(0))
+    alone = draw(batch.take(torch.tensor([1])), 64, budget[1:2], np.random.default_rng(0))
     assert torch.equal(alone[0], r[1])  # whoever else is there
 
 

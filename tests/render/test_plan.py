@@ -14,7 +14,8 @@ from turnabout.actions import Absolute, Shift
 from turnabout.core.result import PLANS, STEPS, Recourse, Status
 from turnabout.errors import TurnaboutError
 from turnabout.render import draw_plan, save_plan, write_plan
-from turnabout.render.plan_drawing import TOWARDS, number
+from turnabout.render.palette import TOWARDS
+from turnabout.render.plan_words import number
 
 CHANGES = ("study for 2 more years (Age 27 -> 29, Degree no -> yes)", "Rent 1200 -> 850", "ask for less (Loan 9 -> 7)")
 NOBODY = pd.DataFrame(columns=["reason", "best_margin", "asked", "binding", "proof"])

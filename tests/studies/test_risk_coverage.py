@@ -9,7 +9,7 @@ from turnabout.audit.risk.assess import Setting, assess
 from turnabout.audit.risk.resample import Counts, resampled_sums
 from turnabout.audit.risk.risk_of_recourse import risk_of_recourse
 from turnabout.audit.risk.risk_report import Verdict
-from turnabout.audit.risk.sums import Stand
+from turnabout.audit.risk.sums import Population
 from turnabout.studies.gaussian.coverage import risk_coverage
 from turnabout.studies.gaussian.gaussians import GaussianProjection, Gaussians
 
@@ -39,7 +39,7 @@ def test_no_harm_is_seen_where_there_is_none():
     for seed in range(250):
         draw = study.sample(24, 1000 + seed)
         accepted = study.margin(draw.x) >= 0
-        stand = Stand(
+        population = Population(
             accepted=accepted,
             offered=~accepted,
             moves=(~accepted) * 1.0,
@@ -49,7 +49,7 @@ def test_no_harm_is_seen_where_there_is_none():
             before=draw.y * 1.0,
             complies=np.ones(24),
         )
-        verdicts.append(assess(stand, {}, Setting(bootstrap=400, seed=seed)).verdict)
+        verdicts.append(assess(population, {}, Setting(bootstrap=400, seed=seed)).verdict)
     assert sum(verdict is Verdict.HARM for verdict in verdicts) <= 10
 
 

@@ -17,8 +17,13 @@ from sklearn.tree import DecisionTreeClassifier
 import turnabout as ta
 from hand import linear
 from turnabout.studies.strategic.ball_search import in_ball, into_ball
-from turnabout.studies.strategic.effective import Halfspaces, effective_classifier, invariance_check, partner
-from turnabout.studies.strategic.nearest_leaf import NearestCell
+from turnabout.studies.strategic.effective import (
+    Halfspaces,
+    NearestCell,
+    effective_classifier,
+    invariance_check,
+    partner,
+)
 
 PLANE = ta.Schema((ta.Number("a", low=0, high=1), ta.Number("b", low=0, high=1)))
 MIXED = ta.Schema(
@@ -160,7 +165,7 @@ def test_a_forest_that_never_says_yes():
 
 
 def test_too_large_a_search_is_refused(monkeypatch):
-    monkeypatch.setattr("turnabout.studies.strategic.nearest_leaf.MOST", 100)
+    monkeypatch.setattr("turnabout.studies.strategic.effective.MOST_CELLS", 100)
     near = effective_classifier(forest(RandomForestClassifier(20, random_state=0)), 0.3)
     with pytest.raises(ta.errors.AuditError, match="too many cells within reach"):
         near.accepts(plane(50))

@@ -9,7 +9,7 @@ from ledger import Outcome
 from action_sequences.answers import Answers
 from turnabout.core.plan import PlanColumns
 from turnabout.methods.action_sequences import ActionSequences
-from turnabout.methods.sequences.certificate import certify
+from turnabout.methods.sequences.certificate import CertificateTask, certify
 from turnabout.methods.sequences.sequence_set import as_tensor
 
 GAP = 0.005
@@ -27,7 +27,8 @@ def certified(answers: Answers, name: str, count: int, time_limit: float, length
     ground = PlanColumns.of(problem.schema, actions, x.device)
     upper = torch.tensor(plans.tolist(), dtype=torch.float64)
     printed = {"grid": ground.step, "leads": ground.lead, "noise": problem.model.noise}
-    proof = certify(problem.model, actions.tables, x, sequences, lo, hi, upper, GAP, time_limit, **printed)
+    task = CertificateTask(problem.model, actions.tables, x, sequences, lo, hi, **printed)
+    proof = certify(task, upper, GAP, time_limit)
     gap = 1 - (proof.lower_bound / upper).numpy()
     n = len(plans)
     figures = {

@@ -28,9 +28,9 @@ class FreeScript(Script):
             rows = [(action, (line == a).nonzero().squeeze(1)) for a, action in actions.items()]
             self.groups.append([(action, where) for action, where in rows if len(where)])
 
-    def pick(self, rows: Tensor) -> FreeScript:
+    def take(self, rows: Tensor) -> FreeScript:
         """The same script for some of its rows."""
-        return FreeScript(super().pick(rows), self.actions, self.conditions)
+        return FreeScript(super().take(rows), self.actions, self.conditions)
 
     def move(self, t: int, old: Tensor, r: Tensor) -> Tensor:
         new = super().move(t, old, r)

@@ -214,7 +214,7 @@ class Script:
         """How long the sequences are."""
         return len(self.line)
 
-    def pick(self, rows: Tensor) -> Script:
+    def take(self, rows: Tensor) -> Script:
         """The same script for some of its rows."""
         return Script(self.tables, self.line[:, rows])
 

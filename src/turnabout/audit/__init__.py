@@ -14,12 +14,12 @@ Is it fair
 Does it last
     after_retraining, lasting : retrained models, shifted and newer data.
     recourse_under_noise : do decisions survive small changes?
-    overdone : is recourse lost by doing more than was asked?
+    overshoot : is recourse lost by doing more than was asked?
 
 Their parts and their reports are in the sub-packages: `audit.risk` (how people accept and comply, the excess risk),
-`audit.fairness` (slips, contrasts, burdens), `audit.promises` (ways to train again), `audit.robustness` (noise on
-models, DeepFool, natural changes, classifiers that tell recourse from ordinary rows), `audit.rounds`, and the modules
-`audit.disparity` (do groups have recourse alike, at equal precision?) and `audit.estimate`.
+`audit.fairness` (execution noise, contrasts, burdens), `audit.promises` (ways to train again), `audit.robustness`
+(noise on models, DeepFool, natural changes, classifiers that tell recourse from ordinary rows), `audit.rounds`, and the
+modules `audit.disparity` (do groups have recourse alike, at equal precision?) and `audit.estimate`.
 
 What a lender that looks at its own risk would do, and what attributions are worth as advice, are studies:
 `turnabout.studies.strategic` and `turnabout.studies.attribution_maps`.
@@ -31,7 +31,7 @@ from turnabout.audit.fairness import fairness_of_recourse, worst_subgroup
 from turnabout.audit.promises import after_retraining, lasting
 from turnabout.audit.rates import recourse_rates
 from turnabout.audit.risk import price_of_landing, risk_of_recourse
-from turnabout.audit.robustness import overdone, recourse_under_noise
+from turnabout.audit.robustness import overshoot, recourse_under_noise
 from turnabout.audit.rounds import rounds_of_recourse
 
 __all__ = [
@@ -40,7 +40,7 @@ __all__ = [
     "existence",
     "fairness_of_recourse",
     "lasting",
-    "overdone",
+    "overshoot",
     "price_of_landing",
     "recourse_rates",
     "recourse_under_noise",

@@ -13,7 +13,7 @@ import pandas as pd
 from turnabout.audit.aligned import aligned
 from turnabout.audit.execution_noise import execution_noise
 from turnabout.audit.fairness.fairness_of_recourse import Fairness, fairness_of_recourse
-from turnabout.audit.fairness.group_words import group_words
+from turnabout.audit.fairness.grouping import group_words
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroups import Subgroup, worst_subgroup
 from turnabout.audit.promises.lasting import Lasting, lasting
@@ -56,7 +56,7 @@ class AuditReport(Document):
     by_attribute : the same by the groups of each attribute; empty without groups.
     fairness : who has recourse, and at what price; None without groups.
     subgroup : the group of people that is worst off, described by their columns.
-    lasting : which share of options survives slips in execution and retrained models.
+    lasting : which share of options survives execution noise and retrained models.
     retrained : what retrained models say; None where none was asked for.
     price, without_landing : what landing higher costs people, and the risk without it; None without a landing.
     plane : where people stand and where they land, as `draw_landings` takes it.
@@ -122,6 +122,7 @@ class AuditReport(Document):
         }
 
 
+# over 80 lines because its parameters are documented
 @checked(
     AuditError,
     problem=Instance(Problem, hint="write Problem(schema, model, background=train_people)."),
@@ -166,7 +167,7 @@ def report(
 
     Parameters
     ----------
-    problem : the model, what people may do and what it costs; with a background, on which slips are measured.
+    problem : the model, what people may do and what it costs; with a background, on which execution noise is measured.
     people, labels : a table, and who truly repaid. With observed="approved", labels of the refused are not looked at.
     method : what finds the options, or its name; chosen by what the model offers when None.
     groups : a table with one column for each attribute, also of columns that are no features, or one column; numbers
@@ -174,7 +175,7 @@ def report(
     accept, compliance, gain, loss, observed, outside, bootstrap : as of `risk_of_recourse`.
     landing : where options must land: `landing.Probability(0.7)`, a probability, or "mirror"; its price is told. Where
         it says nothing of P(good), the model is calibrated on the people whose outcome is known.
-    noise : slips in execution: `Noise`, or standard deviations of each column; None or 0 for none.
+    noise : execution noise: `Noise`, or standard deviations of each column; None or 0 for none.
     retrain : how the model was made, to train it again and see which options it honors.
     seed : same seed, same report.
     progress : called with (done, total), from 0 again for each search; True for a bar.
@@ -184,7 +185,7 @@ def report(
     called = as_progress(progress)
     with recorded() as warned:
         whom = _read(problem, people, labels, groups, observed)
-        slips, slip_notes = _slips(problem, noise)
+        noise_used, noise_notes = _execution_noise(problem, noise)
         lands = _landing(problem, whom, landing, observed)
         fitted = fitted_to(problem, method)
         first = fitted.find(whom.people, seed=seed, progress=called)
@@ -197,26 +198,31 @@ def report(
             name: risk_of(answer, groups=labels) for name, labels in whom.groups.items()
         }
         refits = _retrained(problem, answer, retrain, seed, called)
+        fairness = (
+            fairness_of_recourse(problem, answer, whom.groups, noise=noise_used, seed=seed) if by_attribute else None
+        )
         made = AuditReport(
-            {},
-            model_part(problem.model),
-            answer,
-            next(iter(by_attribute.values())) if by_attribute else risk_of(answer),
-            by_attribute,
-            fairness_of_recourse(problem, answer, whom.groups, noise=slips, seed=seed) if by_attribute else None,
-            worst_subgroup(problem, answer, seed=seed),
-            lasting(problem, answer, noise=slips, retrained=[] if refits is None else [refits], seed=seed),
-            refits,
-            None if lands is None else price_of_landing(first, answer),
-            None if lands is None else risk_of(first),
-            landing_plane(problem, answer, seed=seed),
-            notes=(*whom.notes, *slip_notes),
+            asked={},
+            model=model_part(problem.model),
+            answer=answer,
+            risk=next(iter(by_attribute.values())) if by_attribute else risk_of(answer),
+            by_attribute=by_attribute,
+            fairness=fairness,
+            subgroup=worst_subgroup(problem, answer, seed=seed),
+            lasting=lasting(problem, answer, noise=noise_used, retrained=[] if refits is None else [refits], seed=seed),
+            retrained=refits,
+            price=None if lands is None else price_of_landing(first, answer),
+            without_landing=None if lands is None else risk_of(first),
+            plane=landing_plane(problem, answer, seed=seed),
+            notes=(*whom.notes, *noise_notes),
             versions=versions(),
         )
-    asked: Json = {"observed": observed, "accept": as_asked(accept), "compliance": as_asked(compliance)}
-    asked |= {"gain": gain, "loss": loss, "landing": None if landing is None else str(landing)}
-    asked |= {"noise": as_asked(noise), "seed": seed, "outside": outside, "bootstrap": bootstrap}
-    asked |= {"retrain": 0 if refits is None else refits.models, "groups": list(whom.groups.columns)}
+    asked: Json = {
+        "observed": observed, "accept": as_asked(accept), "compliance": as_asked(compliance), "gain": gain,
+        "loss": loss, "landing": None if landing is None else str(landing), "noise": as_asked(noise), "seed": seed,
+        "outside": outside, "bootstrap": bootstrap, "retrain": 0 if refits is None else refits.models,
+        "groups": list(whom.groups.columns),
+    }  # fmt: skip
     command = call_of("turnabout.audit.report", "problem, people, labels", asked)
     return replace(made, asked=asked, warnings=tuple(warned), command=command)
 
@@ -244,8 +250,8 @@ def _read(problem: Problem, people: Any, labels: Any, groups: Any, observed: str
     return _Audited(table, read_labels(repaid[kept], table.index, seen), words[kept], (*notes, *group_notes))
 
 
-def _slips(problem: Problem, noise: Noise | float | None) -> tuple[Noise | None, tuple[str, ...]]:
-    """Slips in execution; none where they were not asked for, or, with a note, where there is nothing to shake."""
+def _execution_noise(problem: Problem, noise: Noise | float | None) -> tuple[Noise | None, tuple[str, ...]]:
+    """Execution noise; None where none is asked for, or, with a note, where no column can have any."""
     if noise is not None and not isinstance(noise, Noise):
         DEVIATIONS.check(noise=noise)
         noise = Noise(deviations=noise) if noise else None
@@ -254,7 +260,7 @@ def _slips(problem: Problem, noise: Noise | float | None) -> tuple[Noise | None,
     try:
         execution_noise(problem, noise.sd, noise.deviations)
     except ProblemError as error:
-        return None, (f"slips in execution are left out: {error.message}",)
+        return None, (f"execution noise is left out: {error.message}",)
     return noise, ()
 
 

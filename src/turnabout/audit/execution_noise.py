@@ -1,4 +1,4 @@
-"""The noise that shakes people's rows: in which columns, and how much in each."""
+"""Execution noise in people's rows: in which columns, and how much in each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turnabout.typing import Tensor, is_number
 
 @dataclass(frozen=True)
 class ExecutionNoise:
-    """The columns that noise may shake, and one deviation of each in encoded units.
+    """The columns that noise is added to, and one deviation of each in encoded units.
 
     Noise is added to numbers and ordinals among the features that may move; a level of a category or of a binary does
     not move, and a missing cell stays missing.

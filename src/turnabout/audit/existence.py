@@ -74,7 +74,7 @@ def existence(
     Rows are printable by construction: people's own values, and legal ones within bounds and regions; rules judge
     each row. A row counts as recourse when it passes the judge of `find`: the original model, on the printed row.
 
-    First come 5 values of each feature. Whoever is not accepted there is left out if a bound on the margin (linear
+    First come 5 values of each feature. People who are not accepted there are left out if a bound on the margin (linear
     models, ReLU nets, trees) says that no value within their reach can help. Then all rows of the others are tried
     where there are at most 20,000. Where there are more, an even selection is (ends and their own value included, and
     the corners of a region): what it does not find may still exist, and `settled` and `exact` say so.

@@ -225,7 +225,7 @@ def write_plans(answer: Recourse, problem: Problem, format: Format) -> None:
 
 def check_pictures(folder: Path) -> None:
     """Refuse before the search what would fail after it."""
-    from turnabout.render.plan_drawing import need_matplotlib
+    from turnabout.render.palette import need_matplotlib
 
     check_folder("picture", folder)
     need_matplotlib()

@@ -29,7 +29,7 @@ def check_out(out: Path | None) -> Path | None:
     """The two files' common name; refuses before the work what would fail after it."""
     if out is None:
         return None
-    from turnabout.render.plan_drawing import need_matplotlib
+    from turnabout.render.palette import need_matplotlib
 
     if os.path.isdir(out):  # which never raises
         raise typer.BadParameter(

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.core.problem import Problem
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 
 @dataclass
-class Candidates:
+class Candidates(TensorRows):
     """Rows that the fast model accepts and the rules allow, with the person each is for."""
 
     owner: Tensor  # (c,)
     x_new: Tensor  # (c, d)
-
-    def take(self, index: Tensor) -> Candidates:
-        """Some of them."""
-        return Candidates(self.owner[index], self.x_new[index])
 
     def shortlist(self, problem: Problem, x: Tensor, keep: int | None, ranked: bool) -> Candidates:
         """The cheapest (or first) few different rows of each person, all of them for None, person by person."""

@@ -1,4 +1,4 @@
-"""Who is asked for: the people of a table, read, judged and sorted before the first search."""
+"""The people of a table: read, judged and sorted into groups before the first search."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SearchGroup:
 
     problem: Problem
     rows: np.ndarray  # places among the people read
-    complete: bool  # whether the search sees all that the original sees of them: only then can it prove anything
+    complete: bool  # whether x represents all that the original sees of them: proofs need it
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Intake:
     table: pd.DataFrame  # (m rows) the schema's columns
     x: Tensor  # (m, d)
     margin: np.ndarray  # (m,) of the original; NaN where it gave none
-    odd: np.ndarray  # (m, F) cells, fixed or missing, that the model sees otherwise than x tells
+    odd: np.ndarray  # (m, F) cells, fixed or missing, that x does not represent as the model sees them
 
     def groups(self, late: bool = False) -> Iterator[SearchGroup]:
         """The refused, in a canonical order: results may depend on a row's place in a batch, answers must not.
@@ -103,7 +103,7 @@ def as_people(people: Any) -> pd.DataFrame:
 
 
 def take_in(problem: Problem, given: pd.DataFrame, device: str, run: Run) -> Intake:
-    """Read and judge the people of a table; whoever cannot be read, or has no answer, is told so in the builder."""
+    """Read and judge the people of a table; the builder records who cannot be read and who has no answer."""
     reading = problem.schema.read(given)
     builder = RecourseBuilder(problem, reading.table)
     lost = reading.unreadable.any(1) if problem.model.encoded else reading.lost

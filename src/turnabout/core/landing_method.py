@@ -120,7 +120,7 @@ class _Search:
             self.done.add(int(there.sum()))
             unfinished = unfinished or _unfinished(part)
             refused, targets = refused[~there], targets[~there]
-            if not len(options):  # nobody can go this far, so nobody can go further
+            if not len(options):  # no one reaches this target, so no one reaches a higher one
                 break
         reason = f"no option was found that lands where asked: {self.landing.words}."
         if self.run.late or unfinished:
@@ -162,7 +162,7 @@ def _check(problem: Problem, landing: Landing) -> None:
 
 
 def _unfinished(part: Recourse) -> str:
-    """Why a search did not end for somebody; empty where it ended for all."""
+    """Why a search did not end for some people; empty where it ended for all."""
     short = part.status.index[[status is Status.UNFINISHED for status in part.status]]
     return str(part.why["reason"][short[0]]) if len(short) else ""
 

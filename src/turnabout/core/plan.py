@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from turnabout.actions import BoundActions, Script
+from turnabout.actions import BoundActions
 from turnabout.errors import MethodError
 from turnabout.schema import Scalar, Schema
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Plans:
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(TensorRows):
     """What m plans of T steps do to people when every state is written as it would be printed.
 
     states (m, T+1, d) : encoded printed states, the person's own first; they stay where a plan has ended.
@@ -132,10 +133,7 @@ def replay(problem: Problem, x: Tensor, sequences: Tensor, r: Tensor) -> Replay:
         _replay(problem, ground, x[s : s + SLICE], sequences[s : s + SLICE], r[s : s + SLICE].to(x.dtype))
         for s in range(0, max(len(x), 1), SLICE)
     ]
-    if len(parts) == 1:
-        return parts[0]
-    names = ("states", "r", "cost", "duration", "slack", "wrong")
-    return Replay(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
+    return parts[0] if len(parts) == 1 else Replay.join(parts)
 
 
 @dataclass(frozen=True)
@@ -193,26 +191,83 @@ def _leads(actions: BoundActions) -> Tensor:
 class _Walk:
     """A batch of plans on their way: where each stands, and what was first wrong with it."""
 
-    def __init__(self, here: Tensor):
-        self.here = here
-        self.wrong = torch.zeros(len(here), dtype=torch.long, device=here.device)
+    def __init__(self, problem: Problem, ground: PlanColumns, x: Tensor, sequences: Tensor):
+        assert problem.actions is not None
+        self.problem, self.ground, self.actions, self.x = problem, ground, problem.actions, x
+        self.line = torch.where(sequences >= 0, sequences, len(self.actions.names))  # (m, T)
+        self.script = self.actions.script(sequences)
+        self.here = x.clone()
+        self.wrong = torch.zeros(len(x), dtype=torch.long, device=x.device)
 
     def blame(self, bad: Tensor, reason: int) -> None:
         self.wrong[bad & (self.wrong == 0)] = reason
 
+    def step(self, t: int, r: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Step t of every plan: moves on, and returns parameters, cost, duration and slack."""
+        ground, script, x = self.ground, self.script, self.x
+        tables, here, line = self.actions.tables, self.here, self.line[:, t]
+        active = line < len(self.actions.names)
+        writes = ground.writes[line]  # (b, d)
+        old = ground.printed(self.actions, here)
+        r = self._realised(t, old, r)
+        meant = script.move(t, old, r)
+        target = tables.encoded(here, torch.where(torch.isfinite(meant), meant, old))
+        there = torch.where(writes, self.problem.schema.snap(x, target), here)
+        there = torch.where(active.unsqueeze(1), there, here)
+        new = ground.printed(self.actions, there)
+        written = writes[:, tables.columns]
+        used = script.used[t]
+        give = NOISE * script.unit[t].abs()
+        slack = script.slack(t, old, new, r)
+        price, takes = script.price(t, old, new, r), script.duration(t, old, new)
+        strict = torch.nn.functional.pad(script.strict[t], (0, slack.shape[-1] - script.strict.shape[-1]))
+        hold = torch.where(strict, slack > TIGHT, slack >= -TIGHT)
+        absent = (ground.indicator >= 0) & (x[:, ground.indicator.clamp(min=0)] > 0.5)
+        finite = torch.isfinite(price) & torch.isfinite(takes)
+        for bad, reason in (
+            (used & ((r < script.low[t] - give) | (r > script.high[t] + give)), LIMIT),
+            (absent & ground.needs[line], MISSING),
+            (written & ~((meant - new).abs() <= (0.5 + NOISE) * ground.step), OFF),
+            (~written & ~((meant - old).abs() <= NOISE * ground.step), STRAY),
+            (used.any(-1, keepdim=True) & ~((there - here).abs() > SAME).any(-1, keepdim=True), NOTHING),
+            (~hold, CONDITION),
+            ((self.problem.violation(x, there) > 0).unsqueeze(1), RULE),
+            ((~finite | (price < 0) | (takes < -TIGHT)).unsqueeze(1), PRICE),
+        ):
+            self.blame(active & bad.any(-1), reason)
+        self.here = there
+        rest = torch.zeros_like(price)
+        return (
+            r,
+            torch.where(active & finite, price, rest),
+            torch.where(active & finite, takes, rest),
+            torch.where(active, slack.amin(-1), torch.inf),
+        )
+
+    def _realised(self, t: int, old: Tensor, r: Tensor) -> Tensor:
+        """(b, P) the parameters of step t as the printed leading columns show them; those without one as they are."""
+        lead, script = self.ground.lead[self.line[:, t]], self.script
+        row, p = (lead >= 0).nonzero(as_tuple=True)
+        if not len(row):
+            return r
+        tables, j = script.tables, lead[row, p]
+        still = script.keep[t][row, j] * old[row, j] + script.add[t][row, j]
+        slope, column = script.gain[t][row, p, j], tables.columns[j]
+        aim = (still + slope * r[row, p] - tables.bottom[j]) / tables.span[j]
+        cell = self.problem.schema.snap_cells(self.x[row, column], aim, column)
+        out = r.clone()
+        out[row, p] = (tables.bottom[j] + cell * tables.span[j] - still) / slope
+        return out
+
 
 def _replay(problem: Problem, ground: PlanColumns, x: Tensor, sequences: Tensor, r: Tensor) -> Replay:
-    actions = problem.actions
-    assert actions is not None
     m, steps = sequences.shape
-    walk = _Walk(x.clone())
-    active = sequences >= 0
-    line = torch.where(active, sequences, len(actions.names))  # (m, T)
+    walk, active = _Walk(problem, ground, x, sequences), sequences >= 0
     walk.blame((active[:, 1:] & ~active[:, :-1]).any(1), IDLE)
-    counts = torch.zeros(m, len(actions.names) + 1, dtype=torch.long, device=x.device)
-    counts.scatter_add_(1, line, torch.ones_like(line))
+    counts = torch.zeros(m, len(ground.repeats), dtype=torch.long, device=x.device)
+    counts.scatter_add_(1, walk.line, torch.ones_like(walk.line))
     walk.blame(((counts > 1) & ~ground.repeats).any(1), AGAIN)
-    used = actions.tables.used[line]
+    used = walk.actions.tables.used[walk.line]
     walk.blame((~torch.isfinite(r) & used).flatten(1).any(1), ODD)
     r = torch.where(torch.isfinite(r) & used, r, torch.zeros_like(r))
     if not steps:
@@ -220,78 +275,9 @@ def _replay(problem: Problem, ground: PlanColumns, x: Tensor, sequences: Tensor,
         return Replay(x.unsqueeze(1), r, none, none, none, walk.wrong)
     states = [walk.here]
     told: tuple[list[Tensor], ...] = ([], [], [], [])
-    script = actions.script(sequences)
     for t in range(steps):
-        now = _take(problem, ground, actions, script, t, x, walk, line[:, t], r[:, t])
-        for out, value in zip(told, now, strict=True):
+        for out, value in zip(told, walk.step(t, r[:, t]), strict=True):
             out.append(value)
         states.append(walk.here)
     realised, cost, duration, slack = (torch.stack(out, 1) for out in told)
     return Replay(torch.stack(states, 1), realised, cost, duration, slack, walk.wrong)
-
-
-def _take(
-    problem: Problem,
-    ground: PlanColumns,
-    actions: BoundActions,
-    script: Script,
-    t: int,
-    x: Tensor,
-    walk: _Walk,
-    line: Tensor,
-    r: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Step t of every plan: moves the walk on, and returns parameters, cost, duration and slack."""
-    tables, here = actions.tables, walk.here
-    active = line < len(actions.names)
-    writes = ground.writes[line]  # (b, d)
-    old = ground.printed(actions, here)
-    r = _realised(problem, script, t, ground.lead[line], x, old, r)
-    meant = script.move(t, old, r)
-    target = tables.encoded(here, torch.where(torch.isfinite(meant), meant, old))
-    there = torch.where(writes, problem.schema.snap(x, target), here)
-    there = torch.where(active.unsqueeze(1), there, here)
-    new = ground.printed(actions, there)
-    written = writes[:, tables.columns]
-    used = script.used[t]
-    give = NOISE * script.unit[t].abs()
-    slack = script.slack(t, old, new, r)
-    price, takes = script.price(t, old, new, r), script.duration(t, old, new)
-    strict = torch.nn.functional.pad(script.strict[t], (0, slack.shape[-1] - script.strict.shape[-1]))
-    hold = torch.where(strict, slack > TIGHT, slack >= -TIGHT)
-    absent = (ground.indicator >= 0) & (x[:, ground.indicator.clamp(min=0)] > 0.5)
-    finite = torch.isfinite(price) & torch.isfinite(takes)
-    for bad, reason in (
-        (used & ((r < script.low[t] - give) | (r > script.high[t] + give)), LIMIT),
-        (absent & ground.needs[line], MISSING),
-        (written & ~((meant - new).abs() <= (0.5 + NOISE) * ground.step), OFF),
-        (~written & ~((meant - old).abs() <= NOISE * ground.step), STRAY),
-        (used.any(-1, keepdim=True) & ~((there - here).abs() > SAME).any(-1, keepdim=True), NOTHING),
-        (~hold, CONDITION),
-        ((problem.violation(x, there) > 0).unsqueeze(1), RULE),
-        ((~finite | (price < 0) | (takes < -TIGHT)).unsqueeze(1), PRICE),
-    ):
-        walk.blame(active & bad.any(-1), reason)
-    walk.here = there
-    rest = torch.zeros_like(price)
-    return (
-        r,
-        torch.where(active & finite, price, rest),
-        torch.where(active & finite, takes, rest),
-        torch.where(active, slack.amin(-1), torch.inf),
-    )
-
-
-def _realised(problem: Problem, script: Script, t: int, lead: Tensor, x: Tensor, old: Tensor, r: Tensor) -> Tensor:
-    """(b, P) the parameters of step t as the printed leading columns will show them; those without one as they are."""
-    row, p = (lead >= 0).nonzero(as_tuple=True)
-    if not len(row):
-        return r
-    tables, j = script.tables, lead[row, p]
-    still = script.keep[t][row, j] * old[row, j] + script.add[t][row, j]
-    slope, column = script.gain[t][row, p, j], tables.columns[j]
-    aim = (still + slope * r[row, p] - tables.bottom[j]) / tables.span[j]
-    cell = problem.schema.snap_cells(x[row, column], aim, column)
-    out = r.clone()
-    out[row, p] = (tables.bottom[j] + cell * tables.span[j] - still) / slope
-    return out

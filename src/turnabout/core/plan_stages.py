@@ -21,6 +21,7 @@ from turnabout.core.stages import PointStages, Stages
 from turnabout.core.verify import clearance, verify
 from turnabout.errors import MethodError
 from turnabout.schema.features import cells_of
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 BATCH = 1 << 15  # plans replayed before all but their ends is forgotten
@@ -34,17 +35,13 @@ def stages_for(chunk: Chunk, proposal: Proposal) -> PlanStages | PointStages:
 
 
 @dataclass
-class PlanQueue:
+class PlanQueue(TensorRows):
     """Plans that wait to be verified: whose they are, which of their owner's, where they end, what they cost."""
 
     owner: Tensor  # (c,)
     slot: Tensor  # (c,)
     end: Tensor  # (c, d)
     cost: Tensor  # (c,)
-
-    def take(self, index: Tensor) -> PlanQueue:
-        """Some of them."""
-        return PlanQueue(self.owner[index], self.slot[index], self.end[index], self.cost[index])
 
 
 class PlanStages(Stages[PlanQueue]):
@@ -84,8 +81,7 @@ class PlanStages(Stages[PlanQueue]):
                 margin = self.chunk.ask(found.end)
                 self.verified.note_best(found.owner, found.end, margin, torch.ones_like(margin, dtype=torch.bool))
                 parts.append(found.take((margin >= clearance(self.problem)).nonzero().squeeze(1)))
-        names = ("owner", "slot", "end", "cost")
-        return PlanQueue(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
+        return PlanQueue.join(parts)
 
     def line_up(self, waiting: PlanQueue) -> PlanQueue:
         """Cheapest (or first) in front."""

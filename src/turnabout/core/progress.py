@@ -6,7 +6,7 @@ from turnabout.typing import Progress
 
 
 class Done:
-    """Counts people who have their answer, and tells whoever asked for progress."""
+    """Counts people who have their answer and reports the count to `progress`."""
 
     def __init__(self, total: int, progress: Progress | None, done: int):
         self.total, self.progress, self.done = total, progress, 0

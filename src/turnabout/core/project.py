@@ -97,4 +97,4 @@ def _push(chunk: Chunk, candidates: Candidates, verified: Verified) -> Candidate
     beyond = (own + scale * (verified.best[short].unsqueeze(1) - own)).reshape(-1, x.shape[1])
     pushed = problem.snap(x[owner], problem.relax(x[owner], beyond), outward=True)
     more = _screen(chunk, owner, pushed, verified)
-    return Candidates(torch.cat([candidates.owner, more.owner]), torch.cat([candidates.x_new, more.x_new]))
+    return Candidates.join([candidates, more])

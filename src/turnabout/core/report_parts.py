@@ -25,7 +25,7 @@ def answer_part(answer: Recourse) -> Json:
 def readable_people(people: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:
     """Those whose rows the schema can read, (n,) who they are, and a note about the others.
 
-    A report tells of people, not of cells: whoever cannot be read is left out. Raises where nobody can be read.
+    A report is about people, not cells: people who cannot be read are left out. Raises where none can be read.
     """
     reading = schema.read(people)
     lost = np.asarray(reading.unreadable.any(1))

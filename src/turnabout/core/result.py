@@ -246,7 +246,7 @@ class Recourse(Versioned):
             rows.append(rows[-1] | json.loads(text))
         return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="step"))
 
-    def as_attribution(self, schema: Schema, option: int = 0) -> Attribution:
+    def to_directions(self, schema: Schema, option: int = 0) -> Attribution:
         """Where each person is told to move, x_new - x in encoded columns: directions, no contributions.
 
         Accepted people have the zero direction; people without this option are left out.

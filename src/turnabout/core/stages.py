@@ -140,7 +140,7 @@ class PointStages(Stages[Candidates]):
     """Proposed rows (n, k, d) -> at most `run.options` verified rows each."""
 
     def project(self) -> Candidates:
-        """On legal values, and where somebody has rows that meet the method's criterion, these only."""
+        """On legal values; for people with rows that meet the method's criterion, only these rows."""
         chunk, proposal, options = self.chunk, self.proposal, self.run.options
         found = project(chunk, proposal, self.verified)
         if proposal.criterion is not None and len(found.owner):

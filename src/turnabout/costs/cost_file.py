@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from turnabout.costs.cost import Cost, from_dict
-from turnabout.documents import read_json, read_yaml, reads
+from turnabout.documents import read_file, reads
 from turnabout.errors import ProblemError
 
 EXAMPLE = "write a cost, like {kind: L1, difficulty: {age: 5}}."
@@ -18,12 +18,5 @@ def load(path: str | Path) -> Cost:
     kind: L1
     difficulty: {age: 5.0}
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise ProblemError(
-            f"the cost in {str(path)!r} cannot be read: {error}", hint="give a YAML or JSON file."
-        ) from None
-    start = f"the file of the cost {str(path)!r} is not valid"
-    return from_dict((read_json if path.suffix == ".json" else read_yaml)(text, start, ProblemError, EXAMPLE))
+    start = f"the file of the cost {str(Path(path))!r} is not valid"
+    return from_dict(read_file(path, "the cost in {}", start, ProblemError, EXAMPLE))

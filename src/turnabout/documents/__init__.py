@@ -2,7 +2,7 @@
 
 Document, Versioned : dataclasses written, and read back, by the types of their fields.
 Saved : files in YAML or JSON that people review.
-read_json, write_json, read_yaml, write_yaml, reads : texts, and errors that say what is damaged.
+read_file, read_json, write_json, read_yaml, write_yaml, reads : texts, and errors that say what is damaged.
 `documents.frames`, `documents.cells` : tables with the types of their columns, and single cells.
 """
 
@@ -11,6 +11,7 @@ from turnabout.documents.saved import Saved
 from turnabout.documents.text import (
     DEEP,
     MOST_VALUES,
+    read_file,
     read_json,
     read_yaml,
     reads,
@@ -26,6 +27,7 @@ __all__ = [
     "Saved",
     "Versioned",
     "plain_records",
+    "read_file",
     "read_json",
     "read_yaml",
     "reads",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from turnabout.documents.text import read_json, read_yaml, write_yaml
+from turnabout.documents.text import read_file, read_json, read_yaml, write_yaml
 from turnabout.errors import TurnaboutError
 from turnabout.typing import Json
 
@@ -55,9 +55,4 @@ class Saved(ABC):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what save wrote."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise cls.error(f"{str(path)!r} cannot be read: {error}", hint=cls.unreadable) from None
-        return cls.from_json(text) if path.suffix == ".json" else cls.from_yaml(text)
+        return cls.from_dict(read_file(path, "{}", cls.invalid, cls.error, MARKS, cls.unreadable))

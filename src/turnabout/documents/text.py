@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from turnabout.errors import TurnaboutError
@@ -51,6 +52,27 @@ def read_yaml(text: object, start: str, error: type[TurnaboutError] = TurnaboutE
         raise error(f"{start} YAML: {DEEP}.", hint=hint) from None
     except (yaml.YAMLError, ValueError, TypeError, OverflowError) as reason:  # the last three: dates and numbers
         raise error(f"{start} YAML: {reason}", hint=hint) from None
+
+
+def read_file(
+    path: str | Path,
+    place: str,
+    start: str,
+    error: type[TurnaboutError],
+    hint: str,
+    give: str = "give a YAML or JSON file.",
+) -> Any:
+    """The value of a file of YAML, or of JSON if its name ends in .json.
+
+    place : what errors call a file that cannot be opened, as "the cost in {}".  give : what to do then.
+    start, hint : as for read_json.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as reason:
+        raise error(f"{place.format(repr(str(path)))} cannot be read: {reason}", hint=give) from None
+    return (read_json if path.suffix == ".json" else read_yaml)(text, start, error, hint)
 
 
 def write_json(document: Any, indent: int | None = None) -> str:

@@ -204,7 +204,7 @@ class LocalApproximation:
     family: Family
 
     def fit(self, score: Score, x: Tensor, seed: int = 0) -> Fit:
-        """People (n, d) -> the fit; perturbations are the same for everyone, so order and company change nothing."""
+        """People (n, d) -> the fit; everyone has the same perturbations: answers do not depend on the other rows."""
         design = self.perturbation.design(self.operation.width(x.shape[1]), np.random.default_rng(seed))
         omega = design.mass * self.weight(design.xi)
         if not bool(omega.sum() > 0):

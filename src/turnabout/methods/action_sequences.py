@@ -17,7 +17,7 @@ from turnabout.methods.sequences.batch import Best
 from turnabout.methods.sequences.carlini import RELAXATIONS, Descent, Relaxation
 from turnabout.methods.sequences.printable import PlanPrinter, tightened
 from turnabout.methods.sequences.proof_engines import ENGINES, ProofEngine
-from turnabout.methods.sequences.robust import FirmPlans
+from turnabout.methods.sequences.robust import RobustPlans
 from turnabout.methods.sequences.rules import Rules
 from turnabout.methods.sequences.scores import SCORES, SequenceScore
 from turnabout.methods.sequences.sequence_search import SequenceSearch
@@ -69,7 +69,7 @@ class ActionSequences(Method):
 
         min over rho   w max(0, -margin(x_k)) + sum_i c_i + conditions                                        (3)
 
-    by a comb or draws and convex steps along the boundary: the model is linearised, the cost kept as it is, and the one
+    from a grid or draws, by convex steps along the boundary: the model is linearised, the cost is not, and the one
     multiplier of  margin + slope . (rho' - rho) >= 0  found by halving. Adam on (3), with the adaptive weight w, goes
     first where the effort has a `descent`: by default for free-form actions and with the exponential relaxation. Orders
     of actions that commute are one sequence. Where the published code never checks preconditions, adds their penalty to
@@ -91,14 +91,15 @@ class ActionSequences(Method):
     merge : treat orders of commuting actions as one sequence.
     beam : sequences of one length from which longer ones grow, for each person; only large sets of actions reach it.
     robust : theta; plans are then the cheapest found that are still accepted, with every condition kept, in
-        `robust_share` of the cases when each parameter r is replaced by any in [(1 - theta) r, (1 + theta) r]. Who has
-        no such plan gets an ordinary one; `answer.plans.tolerance` says what each withstands.
+        `robust_share` of the cases when each parameter r is replaced by any in [(1 - theta) r, (1 + theta) r]. People
+        without such a plan get an ordinary one; `answer.plans.tolerance` says what each withstands.
     certify : also prove a lower bound on the cost of every plan of at most max_steps actions, for linear models, ReLU
-        nets and tree ensembles; `answer.plans` then holds lower_bound and gap; who provably has no plan is IMPOSSIBLE.
+        nets and tree ensembles; `answer.plans` then holds lower_bound and gap; people proved to have no plan are
+        IMPOSSIBLE.
     gap : relative distance between bound and cost at which a proof stops.
     engine : what proves: "branch" (and bound), "milp" (integer programs), "auto" (the one, then for small models the
         other), or a `ProofEngine`.
-    robust_limit : a plan that bears slips is not given where it costs more than this many times the ordinary one.
+    robust_limit : a robust plan is not given where it costs more than this many times the ordinary one.
 
     References
     ----------
@@ -166,8 +167,8 @@ class ActionSequences(Method):
         if proved is not None:
             plans = self._add_proved(x, search, plans, proved, cost)
         if self.robust is not None:
-            firm = FirmPlans(self._printer, self.robust, self.robust_share, self.robust_limit)
-            plans = firm.plans(x, search, plans)
+            robust = RobustPlans(self._printer, self.robust, self.robust_share, self.robust_limit)
+            plans = robust.plans(x, search, plans)
         proposal = Proposal(x.unsqueeze(1), plans=plans)
         if proved is not None:
             plans.lower_bound = torch.where(torch.isfinite(proved.lower_bound), proved.lower_bound, torch.nan)
@@ -191,7 +192,7 @@ class ActionSequences(Method):
 
     def _certify(self, x: Tensor, search: SequenceSearch, upper: Tensor) -> Certificates | None:
         """Lower bounds for everyone, over the values that can be printed; upper (n,) is what printed plans cost."""
-        from turnabout.methods.sequences.certificate import certify
+        from turnabout.methods.sequences.certificate import CertificateTask, certify
 
         problem, actions = self.problem_, self.problem_.actions
         assert actions is not None
@@ -205,23 +206,20 @@ class ActionSequences(Method):
             return None
         left, rules = self.run.left, search.solver.rules
         ground = PlanColumns.of(problem.schema, actions, x.device)
-        return certify(
+        task = CertificateTask(
             problem.model,
             actions.tables,
             x,
             as_tensor(sequences, self.max_steps, x.device),
             search.solver.lo,
             search.solver.hi,
-            upper,
-            self.gap,
-            None if math.isinf(left) else max(0.0, left),
-            engine=self.engine,
             grid=ground.step,
             leads=ground.lead,
             keeps=None if rules is None else lambda who, state: rules.kept(who, state.unsqueeze(1), give=1e-9),
             noise=problem.model.noise,
             opaque=tuple(actions.free),
         )
+        return certify(task, upper, self.gap, None if math.isinf(left) else max(0.0, left), engine=self.engine)
 
     def _add_proved(self, x: Tensor, search: SequenceSearch, plans: Plans, proved: Certificates, cost: Tensor) -> Plans:
         """The plans, and those that the proof met where they are cheaper than what was printed, at cost (n,)."""

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from turnabout.core import Method, Problem, Proposal
+from turnabout.core.candidates import places
 from turnabout.core.verify import clearance
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
 from turnabout.methods.knapsack import cover
 from turnabout.methods.moves import Moves, bent_features, straighten, worthwhile
-from turnabout.methods.program import PersonProgram, fits, load_solver
+from turnabout.methods.program import PersonProgram, check_rules, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Additive
 from turnabout.parameters import Finite, Whole, checked
@@ -101,12 +102,8 @@ class ExactLinear(Method):
         self.shape_: Shape = shape_of(problem)
         if problem.rules or self.shape_ != "linear":
             load_solver()
-        for rule in problem.rules:
-            if not fits(rule, problem.schema.d):
-                raise MethodError(
-                    f"ExactLinear cannot write the rule '{rule.name}' as rows of an integer program.",
-                    hint="use Linear, Ordered, AtMost or Implies rules, or a method such as LocalSearch.",
-                )
+        hint = "use Linear, Ordered, AtMost or Implies rules, or a method such as LocalSearch."
+        check_rules(problem, "ExactLinear", hint)
         zeros = torch.zeros(len(problem.schema), dtype=torch.float64)
         price, fixed = problem.cost.linear_weights, problem.cost.fixed_weights
         self.price_, self.fixed_ = (zeros if price is None else price), (zeros if fixed is None else fixed)
@@ -222,7 +219,7 @@ class ExactLinear(Method):
             rows, _ = self._solve(x[who], out, self._moves(x[who], out))
             found = torch.isfinite(rows).all(1)
             owner, parent, blocked = who[found], rows[found], out[found]
-            place = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
+            place = places(owner)
             for slot in range(int(place.max()) + 1 if len(place) else 0):
                 plan = torch.full_like(x, torch.nan)
                 plan[owner[place == slot]] = parent[place == slot]

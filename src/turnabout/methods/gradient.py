@@ -19,9 +19,9 @@ import torch
 
 from turnabout.core import Method, Problem, Proposal, Run
 from turnabout.core.verify import clearance
-from turnabout.methods.incumbent import PerPerson
 from turnabout.models import Differentiable
 from turnabout.nn.adam import Adam
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 
@@ -130,7 +130,7 @@ class Assessed:
 
 
 @dataclass
-class Cheapest(PerPerson):
+class Cheapest(TensorRows):
     """The cheapest printed row of each of n people (NaN: none), and the x' whose printed row had the highest margin."""
 
     row: Tensor  # (n, ..., d)
@@ -206,7 +206,7 @@ class GradientMethod(Method, Generic[S]):
         return Proposal(torch.stack([best.row, best.nearest], 1))
 
     def descend(self, space: S) -> Cheapest:
-        """Rounds of descent until nobody is active, time is up, or all rounds are done."""
+        """Rounds of descent until no person is active, time is up, or all rounds are done."""
         best, weights = Cheapest.none(space.x), self.weights(space.x)
         for turn in range(max(1, self.rounds)):
             who = weights.active.nonzero().squeeze(1)

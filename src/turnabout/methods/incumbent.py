@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 SAME = 1e-12  # costs nearer than this are equal
 
 
 @dataclass
-class PerPerson:
-    """Tensors with one entry for each person, of whom some can be taken out and written back."""
-
-    def take(self, who: Tensor) -> Self:
-        """The part of some people; a copy."""
-        return type(self)(*(getattr(self, f.name)[who] for f in fields(self)))
-
-    def put(self, who: Tensor, part: Self) -> None:
-        """Write back what was taken."""
-        for f in fields(self):
-            getattr(self, f.name)[who] = getattr(part, f.name)
-
-
-@dataclass
-class Incumbent(PerPerson):
+class Incumbent(TensorRows):
     """What is known for each of n people: the cheapest accepted row, or the one that came nearest to it; and a hope."""
 
     row: Tensor  # (n, d)

@@ -12,7 +12,7 @@ from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.exact_linear import shape_of
 from turnabout.methods.one_step import region_of
-from turnabout.methods.program import PersonProgram, fits, load_solver
+from turnabout.methods.program import PersonProgram, check_rules, load_solver
 from turnabout.methods.runs import Shape
 from turnabout.models import Differentiable, Terms
 from turnabout.parameters import Positive, Whole, checked
@@ -76,12 +76,8 @@ class LinearApproximation(Method):
         return cls(seconds=1.0)
 
     def _fit(self, problem: Problem) -> None:
-        for rule in problem.rules:
-            if not fits(rule, problem.schema.d):
-                raise MethodError(
-                    f"LinearApproximation cannot write the rule '{rule.name}' as rows of an integer program.",
-                    hint="use Box, Budget, Polytope, Linear, Ordered, AtMost or Implies, or a method such as OneStep.",
-                )
+        hint = "use Box, Budget, Polytope, Linear, Ordered, AtMost or Implies, or a method such as OneStep."
+        check_rules(problem, "LinearApproximation", hint)
         load_solver()
         self.region_ = region_of(problem)
         try:

@@ -7,6 +7,7 @@ from typing import Self
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core.candidates import places
 from turnabout.errors import MethodError
 from turnabout.methods.bundles import Aims, bundle
 from turnabout.methods.incumbent import SAME, Incumbent
@@ -178,7 +179,7 @@ class LocalSearch(Method):
         return rows, self.problem_.cost(x, rows), self._margins(rows).masked_fill_(~kept, -torch.inf)
 
     def _count(self, choices: LegalRows, cap: Tensor, best: Incumbent, complete: Tensor) -> None:
-        """Ask all rows of everybody who has few, the cheapest first; says in `complete` for whom none is left."""
+        """Ask about all rows of people who have few, cheapest first; marks in `complete` people with none left."""
         count = choices.count
         unanswered = torch.zeros_like(complete)  # who can reach rows about which the model says nothing
         small = (count <= self.exhaustive).nonzero().squeeze(1)
@@ -198,7 +199,7 @@ class LocalSearch(Method):
             order = cost.argsort(stable=True)
             order = order[owner[order].argsort(stable=True)]
             owner, rows, cost = owner[order], rows[order], cost[order]
-            place = torch.arange(len(owner), device=owner.device) - torch.searchsorted(owner, owner)
+            place = places(owner)
             done, upto = 0, 64
             while done < self.exhaustive and not self.run.expired:
                 turn = (place >= done) & (place < upto) & ~best.found[owner]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 PIECES = 6  # of the convex line below a move's costs, and one more
@@ -20,16 +21,13 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Segments:
+class Segments(TensorRows):
     """Straight pieces of a convex line below the costs of b moves, S of each, (n, b, S): how much they gain, at which
     cost per gain, and the step at which they end. Pieces that gain nothing are no pieces."""
 
     gain: Tensor
     rate: Tensor
     end: Tensor
-
-    def take(self, rows: Tensor) -> Segments:
-        return Segments(self.gain[rows], self.rate[rows], self.end[rows])
 
 
 @dataclass(frozen=True)

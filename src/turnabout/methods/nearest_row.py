@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core.candidates import places
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.models import Model
@@ -341,7 +342,4 @@ def _best_of_each(owner: Tensor, done: Tensor, score: Tensor) -> Tensor:
     order = score.argsort(descending=True, stable=True)
     order = order[done[order].long().argsort(descending=True, stable=True)]
     order = order[owner[order].argsort(stable=True)]
-    ranked = owner[order]
-    first = torch.ones_like(ranked, dtype=torch.bool)
-    first[1:] = ranked[1:] != ranked[:-1]
-    return order[first]
+    return order[places(owner[order]) == 0]

@@ -25,6 +25,7 @@ import torch
 
 from turnabout.core import Problem
 from turnabout.core.run import now
+from turnabout.errors import MethodError
 from turnabout.methods.runs import Runs, Shape
 from turnabout.models import Terms
 from turnabout.rules import BoundRule, CountForm
@@ -41,8 +42,15 @@ TIE = 1e-2  # in scaled units, where the largest gain is SCALE
 
 
 def load_solver() -> None:
-    """Import the solver, which takes half a second: when a method is fitted, not within somebody's time limit."""
+    """Import the solver, which takes half a second: when a method is fitted, not within a time limit of find."""
     import scipy.optimize  # noqa: F401
+
+
+def check_rules(problem: Problem, method: str, hint: str) -> None:
+    """Refuse rules that cannot be written as rows of the program."""
+    for rule in problem.rules:
+        if rule.count_form is None and rule.linear_form(torch.zeros(1, problem.schema.d, dtype=torch.float64)) is None:
+            raise MethodError(f"{method} cannot write the rule '{rule.name}' as rows of an integer program.", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -52,11 +60,6 @@ class Plan:
     x_new: Tensor | None
     bound: float
     outcome: Literal["optimal", "retried", "stopped", "infeasible"]
-
-
-def fits(rule: BoundRule, d: int) -> bool:
-    """Whether a rule can be written as rows of the program."""
-    return rule.count_form is not None or rule.linear_form(torch.zeros(1, d, dtype=torch.float64)) is not None
 
 
 class PersonProgram:

@@ -124,11 +124,11 @@ class Runs:
         if not self.problem.rules and f not in self.bent:
             sides = tuple(side for side in sides if side * self.weights[s.start] > 0)
         runs = [run for side in sides for run in self._side(f, feature, side)]
-        # nobody moves the wrong way for nothing
+        # without rules, a change that lowers the margin is in no cheapest plan
         return [r for r in self._known(runs) if self.problem.rules or max(r.gain, r.gain + r.length * r.rise) > 0]
 
     def _known(self, runs: list[ValueRun]) -> list[ValueRun]:
-        """The runs but those of a level that nobody is sent to, which are cut out."""
+        """The runs without those of levels that a rule avoids."""
         for rule in self.problem.rules:
             if rule.avoided:
                 runs = [r for r in runs if not bool(rule.violation(self.x, self.x + torch.from_numpy(r.start))[0] > 0)]

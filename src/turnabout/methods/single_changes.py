@@ -13,6 +13,7 @@ import torch
 from turnabout.models import Model, Trees
 from turnabout.schema import Category, Scalar, Schema
 from turnabout.schema.legal_values import first_beyond, grid_ends, value_at
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 NEAR = (1 / 256, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # distances to try, in shares of the range
@@ -102,17 +103,13 @@ class Offsets(ValueSource):
 
 
 @dataclass(frozen=True)
-class MoveTargets:
+class MoveTargets(TensorRows):
     """Where C moves lead n people; all (n, C)."""
 
     value: Tensor  # what is written
     legal: Tensor  # whether they may, and no other move leads there
     first: Tensor  # of these, the few to begin with
     alone: Tensor  # what the change would cost by itself
-
-    def take(self, who: Tensor) -> MoveTargets:
-        """The part of some people."""
-        return MoveTargets(self.value[who], self.legal[who], self.first[who], self.alone[who])
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,27 @@ class LinearModel(Model):
         self.weights = self.weights.to(device)
 
 
-class AdditiveModel(Model):
-    """A model whose margin is a sum of one bent curve for each feature; also a net of two layers."""
+class SteppedModel(Model):
+    """A model whose margin is a sum of one curve for each feature; some may jump, so it offers no gradient."""
 
     compiled = True
 
     def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...], terms: Terms):
         super().__init__(schema, judge, notes)
         self.terms = terms
+
+    def margin(self, x: Tensor) -> Tensor:
+        return self.terms.margin(x.to(torch.float64))
+
+    def _shift(self, by: float) -> None:
+        self.terms = replace(self.terms, bias=self.terms.bias - by)
+
+    def _move(self, device: torch.device) -> None:
+        self.terms = self.terms.to(device)
+
+
+class AdditiveModel(SteppedModel):
+    """A model whose margin is a sum of one bent curve for each feature; also a net of two layers."""
 
     @property
     def layers(self) -> Layers:
@@ -103,37 +116,9 @@ class AdditiveModel(Model):
         ends = terms.weights.new_tensor([1.0, -1.0])  # u = relu(u) - relu(-u)
         return first, (torch.cat([ends, terms.slopes]).unsqueeze(0), torch.zeros_like(bias))
 
-    def margin(self, x: Tensor) -> Tensor:
-        return self.terms.margin(x.to(torch.float64))
-
     def gradient(self, x: Tensor) -> Tensor:
         """Derivative of the margin, (n, d) -> (n, d)."""
         return self.terms.gradient(x.to(torch.float64))
-
-    def _shift(self, by: float) -> None:
-        self.terms = replace(self.terms, bias=self.terms.bias - by)
-
-    def _move(self, device: torch.device) -> None:
-        self.terms = self.terms.to(device)
-
-
-class SteppedModel(Model):
-    """A model whose margin is a sum of one curve for each feature, some of which jump; it has no useful gradient."""
-
-    compiled = True
-
-    def __init__(self, schema: Schema, judge: Judge, notes: tuple[str, ...], terms: Terms):
-        super().__init__(schema, judge, notes)
-        self.terms = terms
-
-    def margin(self, x: Tensor) -> Tensor:
-        return self.terms.margin(x.to(torch.float64))
-
-    def _shift(self, by: float) -> None:
-        self.terms = replace(self.terms, bias=self.terms.bias - by)
-
-    def _move(self, device: torch.device) -> None:
-        self.terms = self.terms.to(device)
 
 
 class ReluModel(Model):

@@ -206,7 +206,7 @@ def _cut(
         while (gaps := np.flatnonzero(high > low + 1)).size:
             between = _between(low[gaps], high[gaps])  # (g, k)
             z = watched.any(unrank(between.reshape(-1)))
-            if z is None:  # refused between legal values: whoever holds one gets no answer of the model either
+            if z is None:  # the model fails between legal values, and would fail for a person who holds such a value
                 return (stretches, (stretches.last[:-1] + stretches.first[1:]) / 2) if every else None
             away = np.abs(z[:, stepped].reshape(*between.shape, -1) - stretches.z[gaps][:, None]).max(2)
             alike = np.cumprod(away <= stretches.noise, axis=1).sum(1)  # how many are as on the left

@@ -14,7 +14,8 @@ from turnabout.render.drawing import draw_strokes
 from turnabout.render.explain_page import explain_page
 from turnabout.render.highlight import write_highlight
 from turnabout.render.overlay import draw_overlay
-from turnabout.render.plan_drawing import draw_plan, save_plan, write_plan
+from turnabout.render.plan_drawing import draw_plan, save_plan
+from turnabout.render.plan_words import write_plan
 from turnabout.render.risk import draw_groups, draw_landing_histogram, draw_landings, draw_risk_curve
 from turnabout.render.sweep import draw_sweep
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from turnabout.core import Attribution
 from turnabout.errors import TurnaboutError
 from turnabout.parameters import Instance, Whole, checked
-from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, YES, name_sides, need_matplotlib, number, signed
+from turnabout.render.palette import AWAY, EDGE, TOWARDS, YES, axes_or_new, literal, name_sides
+from turnabout.render.plan_words import number, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Shown = TypeVar("Shown")
 
 BAR = 0.62  # height of a bar, the distance between rows being 1
 NAME = 34  # letters of a name beside the picture
@@ -117,6 +120,18 @@ def least(attribution: Attribution) -> float:
     return ROUNDING * max(1.0, 0.0 if output is None else float(output.abs().max()))
 
 
+def layout_of(attribution: Attribution, kind: type[Shown], what: str, needs: str, hint: str) -> Shown:
+    """The layout of an attribution of one text or image; refuses others, and what is no contribution."""
+    if not isinstance(attribution, Attribution) or not isinstance(attribution.layout, kind) or len(attribution) != 1:
+        raise TurnaboutError(needs, hint=hint)
+    if attribution.kind != "contribution":
+        raise TurnaboutError(
+            f"{what} shows what raises and lowers a score, and a {attribution.kind} does neither.",
+            hint="pass contributions.",
+        )
+    return attribution.layout
+
+
 def _meaning(attribution: Attribution) -> str:
     if attribution.kind == "direction":
         return "A direction says where to move, not how much a feature matters."
@@ -147,13 +162,9 @@ def draw_waterfall(attribution: Attribution, person: Any, ax: Axes | None = None
     most : bars; with a base the other features are one more.
     """
     bars = read_bars(attribution, person, most)
-    need_matplotlib()
     rows = _rows(bars)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        letters = max(len(name) for name, *_ in rows)
-        _, ax = plt.subplots(figsize=(5.6 + 0.07 * min(letters, NAME), 1.5 + 0.36 * len(rows)), layout="constrained")
+    letters = max(len(name) for name, *_ in rows)
+    ax = axes_or_new(ax, (5.6 + 0.07 * min(letters, NAME), 1.5 + 0.36 * len(rows)))
     ends = [at for _, start, value, _, _ in rows for at in (start, start + value)]
     low, high = min(ends), max(ends)
     room = 0.2 * ((high - low) or 1.0)
@@ -248,8 +259,3 @@ def _axis(attribution: Attribution, bars: Bars) -> str:
         return f"contribution to the {attribution.score}{whiskers}"
     yes = " (0 and above is a yes)" if attribution.score.startswith("margin") else ""
     return f"{attribution.score}{yes}{whiskers}"
-
-
-def literal(text: str) -> str:
-    """Dollars as dollars; matplotlib would set what stands between two of them as a formula."""
-    return text.replace("$", r"\$")

@@ -26,7 +26,7 @@ MEASURES = {
     "changes": "columns to change",
     "steps": "steps of the plan",
     "duration": "duration of the plan",
-    "robustness": "option survives a slip",
+    "robustness": "option survives execution noise",
 }
 
 
@@ -100,7 +100,8 @@ def fairness_blocks(document: Json) -> tuple[Html, ...]:
         said = f"{who} from everyone else by more than chance, {tested}."
         blocks.append(
             paragraph(
-                said + " Costs, changes and slips speak of those who have an option; a group in which only easy cases "
+                said
+                + " Costs, changes and robustness are of those who have an option; a group in which only easy cases "
                 "have one looks cheap. The last column counts everyone refused.",
                 "note",
             )
@@ -134,7 +135,7 @@ def _worst(found: Json) -> str:
 
 
 def lasting_blocks(document: Json) -> tuple[Html, ...]:
-    """Which share of options survives slips and retrained models."""
+    """Which share of options survives execution noise and retrained models."""
     lasting, retrained = document["lasting"], document["retrained"]
     if not lasting["options"]:
         return (paragraph("Nobody has an option that could be lost."),)

@@ -9,7 +9,6 @@ from turnabout.render.audit_risk import landing_blocks, price_blocks, risk_block
 from turnabout.render.page import (
     Html,
     Section,
-    as_json,
     between,
     bullets,
     heading,
@@ -17,6 +16,7 @@ from turnabout.render.page import (
     number,
     paragraph,
     rate,
+    read_document,
     sentence,
     signed,
     write_page,
@@ -40,12 +40,7 @@ def audit_page(document: Json | Document) -> str:
     document : as `turnabout audit` writes it, or the report that `turnabout.audit.report` returns.
         Every number of the page is in it.
     """
-    document = as_json(document)
-    if not isinstance(document, dict) or document.get("turnabout_audit") != VERSION:
-        raise TurnaboutError(
-            "this is not an audit of turnabout, or one of another version.",
-            hint=f"this release draws turnabout_audit version {VERSION}, as written by `turnabout audit`.",
-        )
+    document = read_document(document, "turnabout_audit", VERSION, "an audit")
     risk = document["risk"]
     lead = [
         paragraph(f"{PLAIN_VERDICT[risk['verdict']]} ({risk['verdict']}). {verdict_sentence(risk)}", "lead"),
@@ -127,8 +122,8 @@ def _meaning(document: Json) -> tuple[Html, ...]:
     means = [
         "A wrong decision is a yes to someone who does not repay, or a no to someone who would have. Both count the "
         "same.",
-        "Recourse tells refused people what to change to be accepted. Whoever does so is accepted, so that every move "
-        "mends a wrong no or makes a wrong yes.",
+        "Recourse tells refused people what to change to be accepted. Those who do are accepted, so that every move "
+        "corrects a wrong no or makes a wrong yes.",
         "Compliant people really become what their new row says. Defiant people only look like it, and repay no more "
         "often than before. Most populations lie between the two.",
         "Break-even compliance is the share of real improvement at which recourse changes nothing: "

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from turnabout.render.palette import axes_or_new
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -21,12 +23,9 @@ def draw_strokes(lines: np.ndarray, added: np.ndarray, ax: Axes | None = None) -
     lines, added : (m, 4) and (k, 4), one line each: x1, y1, x2, y2 in pixels of a frame of 256.
     ax : where to draw; on a new figure when None.
     """
+    ax = axes_or_new(ax, (3, 3))
     from matplotlib.collections import LineCollection
 
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(3, 3), layout="constrained")
     for strokes, color, width, label in ((lines, INK, 1.1, "drawing"), (added, ADDED, 2.4, "added")):
         ends = np.asarray(strokes, dtype=float).reshape(-1, 2, 2)
         ax.add_collection(LineCollection(list(ends), colors=color, linewidths=width, capstyle="round", label=label))

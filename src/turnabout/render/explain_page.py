@@ -18,7 +18,6 @@ from turnabout.render.attribution_drawing import draw_waterfall
 from turnabout.render.page import (
     Html,
     Section,
-    as_json,
     bullets,
     heading,
     literal,
@@ -26,11 +25,12 @@ from turnabout.render.page import (
     paragraph,
     percent,
     picture,
+    read_document,
     sentence,
     table,
     write_page,
 )
-from turnabout.render.plan_drawing import need_matplotlib
+from turnabout.render.palette import axes_or_new
 from turnabout.render.risk import NARROW, SIZE, draw_groups
 from turnabout.typing import Json
 
@@ -56,12 +56,7 @@ def explain_page(document: Json | Document) -> str:
     document : as `turnabout explain` writes it, or the report that `turnabout.explain.report` returns.
         Every number of the page is in it, or a mean of numbers in it.
     """
-    document = as_json(document)
-    if not isinstance(document, dict) or document.get("turnabout_explain") != VERSION:
-        raise TurnaboutError(
-            "this is not an explanation of turnabout, or one of another version.",
-            hint=f"this release draws turnabout_explain version {VERSION}, as written by `turnabout explain`.",
-        )
+    document = read_document(document, "turnabout_explain", VERSION, "an explanation")
     attribution = Attribution.from_dict(document["attribution"])
     refused = [line["person"] for line in document["reasons"]["people"]]
     n = len(attribution)
@@ -247,10 +242,7 @@ def _caption(attribution: Attribution) -> str:
 
 def _waterfall(attribution: Attribution, person: Any) -> Axes:
     """The person's waterfall, narrow enough to be read on a phone."""
-    need_matplotlib()
-    import matplotlib.pyplot as plt
-
-    _, ax = plt.subplots(figsize=(SIZE[0], 1.4 + 0.3 * (BARS + 3)), layout="constrained")
+    ax = axes_or_new(None, (SIZE[0], 1.4 + 0.3 * (BARS + 3)))
     ax = draw_waterfall(attribution, person, ax, most=BARS)
     low, high = ax.get_xlim()
     ax.set_xlim(low - 0.15 * (high - low), high)  # numbers stand left of bars that lower the score

@@ -8,8 +8,9 @@ import numpy as np
 
 from turnabout.core import Attribution, ConceptSpans
 from turnabout.errors import TurnaboutError
-from turnabout.render.attribution_drawing import least
-from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, number, signed
+from turnabout.render.attribution_drawing import layout_of, least
+from turnabout.render.palette import AWAY, EDGE, TOWARDS
+from turnabout.render.plan_words import number, signed
 
 STRONG = 0.55  # opacity behind the most important word
 FAINT = 0.05  # share of the largest value below which a word is not marked
@@ -26,20 +27,9 @@ def write_highlight(attribution: Attribution) -> str:
     ----------
     attribution : of one text, with a layout of ConceptSpans.
     """
-    if (
-        not isinstance(attribution, Attribution)
-        or not isinstance(attribution.layout, ConceptSpans)
-        or len(attribution) != 1
-    ):
-        raise TurnaboutError(
-            "a highlight needs an attribution of one text, with a layout of words.", hint="LimeText gives one."
-        )
-    if attribution.kind != "contribution":
-        raise TurnaboutError(
-            f"a highlight shows what raises and lowers a score, and a {attribution.kind} does neither.",
-            hint="pass contributions.",
-        )
-    layout, names = attribution.layout, attribution.names
+    needs = "a highlight needs an attribution of one text, with a layout of words."
+    layout = layout_of(attribution, ConceptSpans, "a highlight", needs, "LimeText gives one.")
+    names = attribution.names
     values = attribution.values.iloc[0].to_numpy(dtype=np.float64)
     if not np.isfinite(values).all():
         raise TurnaboutError("the values of this text are not all numbers.", hint="look at attribution.values.")

@@ -9,8 +9,9 @@ import numpy as np
 
 from turnabout.core import Attribution, Pixels
 from turnabout.errors import TurnaboutError
-from turnabout.render.attribution_drawing import Bars, least, literal, read_bars, rim
-from turnabout.render.plan_drawing import AWAY, EDGE, TOWARDS, need_matplotlib, number, signed
+from turnabout.render.attribution_drawing import Bars, layout_of, least, read_bars, rim
+from turnabout.render.palette import AWAY, EDGE, TOWARDS, axes_or_new, literal
+from turnabout.render.plan_words import number, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,12 +35,8 @@ def draw_overlay(attribution: Attribution, image: np.ndarray, ax: Axes | None = 
     segments = _segments(attribution)
     picture = _picture(image, segments.shape)
     bars = read_bars(attribution, attribution.values.index[0], most)
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        high, wide = segments.shape
-        _, ax = plt.subplots(figsize=(4.6, max(1.5, min(4.6 * high / wide, 9.0)) + 0.9), layout="constrained")
+    high, wide = segments.shape
+    ax = axes_or_new(ax, (4.6, max(1.5, min(4.6 * high / wide, 9.0)) + 0.9))
     ax.imshow(picture, cmap="gray", vmin=0.0, vmax=1.0)
     values = attribution.values.iloc[0].to_numpy(dtype=np.float64)
     order = np.argsort(-np.abs(values), kind="stable")[:most]
@@ -90,16 +87,8 @@ def _draw_part(ax: Axes, inside: np.ndarray, value: float, strength: float) -> N
 
 
 def _segments(attribution: Attribution) -> np.ndarray:
-    if not isinstance(attribution, Attribution) or not isinstance(attribution.layout, Pixels) or len(attribution) != 1:
-        raise TurnaboutError(
-            "an overlay needs an attribution of one image, with a layout of pixels.", hint="LimeImage gives one."
-        )
-    if attribution.kind != "contribution":
-        raise TurnaboutError(
-            f"an overlay shows what raises and lowers a score, and a {attribution.kind} does neither.",
-            hint="pass contributions.",
-        )
-    segments = np.asarray(attribution.layout.segments)
+    needs = "an overlay needs an attribution of one image, with a layout of pixels."
+    segments = np.asarray(layout_of(attribution, Pixels, "an overlay", needs, "LimeImage gives one.").segments)
     width = attribution.values.shape[1]
     if segments.ndim != 2 or not segments.size or segments.min() < 0 or segments.max() >= width:
         raise TurnaboutError(

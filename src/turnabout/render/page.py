@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NewType
 
 from turnabout.documents import Document
-from turnabout.render.plan_drawing import need_matplotlib
+from turnabout.errors import TurnaboutError
+from turnabout.render.palette import need_matplotlib
 from turnabout.typing import Json
 
 if TYPE_CHECKING:
@@ -65,9 +66,21 @@ class Section:
     blocks: tuple[Html, ...]
 
 
-def as_json(document: Json | Document) -> Json:
-    """A report as its JSON would be read again; what is no report, as it is."""
-    return json.loads(document.to_json()) if isinstance(document, Document) else document
+def read_document(document: Json | Document, mark: str, version: int, what: str) -> Json:
+    """A document as plain values, as its JSON has it; refuses one without this mark and version.
+
+    Parameters
+    ----------
+    what : the document with its article, for errors.
+    """
+    if isinstance(document, Document):
+        document = json.loads(document.to_json())
+    if not isinstance(document, dict) or document.get(mark) != version:
+        raise TurnaboutError(
+            f"this is not {what} of turnabout, or one of another version.",
+            hint=f"this release draws {mark} version {version}, as written by `{mark.replace('_', ' ')}`.",
+        )
+    return document
 
 
 def write_page(title: str, lead: Sequence[Html], sections: Sequence[Section], lang: str = "en") -> str:

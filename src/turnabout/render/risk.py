@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.render.plan_drawing import EDGE, TOWARDS, YES, need_matplotlib
+from turnabout.render.palette import EDGE, TOWARDS, YES, axes_or_new, literal
 from turnabout.typing import Json
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def draw_landings(plane: Json, ax: Axes | None = None, title: str = "") -> Axes:
         )
     before, after = (_spread(points, plane["axes"]) for points in (before, after))
     still = _spread(still, plane["axes"])
-    ax = _new(ax)
+    ax = axes_or_new(ax, SIZE)
     if (area := plane.get("area")) is not None:
         margin = np.asarray(area["margin"], dtype=float)
         if (margin >= 0).any():
@@ -94,7 +94,7 @@ def draw_risk_curve(
     part = curve[curve["metric"] == "risk_after"].sort_values("compliance")
     if not len(part):
         raise TurnaboutError("the curve has no metric 'risk_after'.", hint="use RiskReport.curve().")
-    ax = _new(ax)
+    ax = axes_or_new(ax, SIZE)
     at, value, low, high = (
         pd.to_numeric(part[name]).to_numpy(dtype=float, na_value=np.nan)
         for name in ("compliance", "value", "low", "high")
@@ -138,7 +138,7 @@ def draw_groups(
         pd.to_numeric(table[n]).to_numpy(dtype=float, na_value=np.nan) for n in ("value", "low", "high")
     )
     lines = sum(name.count("\n") + 1 for name in names)
-    ax = _new(ax, (SIZE[0], 1.3 + 0.16 * lines + 0.24 * len(names)))
+    ax = axes_or_new(ax, (SIZE[0], 1.3 + 0.16 * lines + 0.24 * len(names)))
     rows = np.arange(len(names))
     ax.barh(rows, np.nan_to_num(value), 0.6, color=TOWARDS, alpha=0.75, edgecolor=EDGE, linewidth=0.6, zorder=2)
     known = np.isfinite(low) & np.isfinite(high)
@@ -164,10 +164,10 @@ def draw_groups(
         ax.annotate(said, (far, row), (5, 0), textcoords="offset points", va="center", fontsize="small", zorder=4)
     if reference is not None:
         ax.axvline(reference, color=EDGE, linewidth=1.0, zorder=1)
-    ax.set_yticks(rows, [_literal(name) for name in names])
+    ax.set_yticks(rows, [literal(name) for name in names])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.set_xlabel(_literal(textwrap.fill(xlabel, NARROW)))
+    ax.set_xlabel(literal(textwrap.fill(xlabel, NARROW)))
     ax.grid(axis="x", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
     _finish(ax, title, NARROW)
@@ -186,27 +186,18 @@ def draw_landing_histogram(
     """
     if not len(shares):
         raise TurnaboutError("there are no bins to draw.", hint="give RiskReport.histogram.")
-    ax = _new(ax, (SIZE[0], 3.1))
+    ax = axes_or_new(ax, (SIZE[0], 3.1))
     edges = np.linspace(0, 1, len(shares) + 1)
     ax.bar(edges[:-1], shares, np.diff(edges), align="edge", color=TOWARDS, alpha=0.75, edgecolor="white", zorder=2)
     styles = ("-", "--", ":", "-.")
     for (name, at), line in zip(((n, a) for n, a in marks.items() if 0 <= a <= 1), styles):
-        ax.axvline(at, color=EDGE, linestyle=line, linewidth=1.6, label=_literal(f"{name}, {at:.2f}"), zorder=3)
+        ax.axvline(at, color=EDGE, linestyle=line, linewidth=1.6, label=literal(f"{name}, {at:.2f}"), zorder=3)
     ax.set_xlim(0, 1)
     ax.set_xlabel("P(repays) at the landing point")
     ax.set_ylabel("share of those who move")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     _finish(ax, title)
-    return ax
-
-
-def _new(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=size, layout="constrained")
     return ax
 
 
@@ -217,7 +208,7 @@ def _finish(ax: Axes, title: str, width: int = 52) -> None:
     legend = ax.get_legend()
     pad = 8 if legend is None else 10 + 16 * -(-len(legend.get_texts()) // 2)
     if title:
-        ax.set_title(_literal(textwrap.fill(title, width)), loc="left", fontweight="bold", fontsize="medium", pad=pad)
+        ax.set_title(literal(textwrap.fill(title, width)), loc="left", fontweight="bold", fontsize="medium", pad=pad)
 
 
 def _spread(points: np.ndarray, axes: list[Json]) -> np.ndarray:
@@ -231,9 +222,9 @@ def _spread(points: np.ndarray, axes: list[Json]) -> np.ndarray:
 
 def _name_axis(ax: Axes, side: str, axis: Json) -> None:
     unit = f" ({axis['unit']})" if axis["unit"] else ""
-    getattr(ax, f"set_{side}label")(_literal(textwrap.shorten(f"{axis['title']}{unit}", 60, placeholder=" …")))
+    getattr(ax, f"set_{side}label")(literal(textwrap.shorten(f"{axis['title']}{unit}", 60, placeholder=" …")))
     if axis["levels"]:
-        names = [_literal(textwrap.shorten(level, 14, placeholder="…")) for level in axis["levels"]]
+        names = [literal(textwrap.shorten(level, 14, placeholder="…")) for level in axis["levels"]]
         getattr(ax, f"set_{side}ticks")(range(len(names)), names, rotation=30 if side == "x" and len(names) > 3 else 0)
 
 
@@ -241,8 +232,3 @@ def _short(value: float) -> str:
     return (
         f"{value:.3f}" if 0.0005 <= abs(value) < 10 else f"{value:.2g}" if abs(value) < 1 else f"{value:.3g}"
     ).replace("-", "−")
-
-
-def _literal(text: str) -> str:
-    """Dollars as dollars; matplotlib would set what stands between two of them as a formula."""
-    return text.replace("$", r"\$")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from turnabout.errors import TurnaboutError
-from turnabout.render.plan_drawing import need_matplotlib
+from turnabout.render.palette import axes_or_new, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,11 +58,7 @@ def draw_sweep(
         raise TurnaboutError(
             f"{len(metrics)} lines cannot be told apart.", hint=f"name at most {len(STYLES)} metrics in y=[...]."
         )
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.0, 3.8), layout="constrained")
+    ax = axes_or_new(ax, (6.0, 3.8))
     names = dict(labels or {})
     for metric, (color, line, marker) in zip(metrics, STYLES):
         part = table[(table["metric"] == metric) & table["value"].notna()].sort_values(x)
@@ -80,7 +76,7 @@ def draw_sweep(
             low, high = (part[side].to_numpy(dtype=float) for side in ("low", "high"))
             ax.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
     ax.set_xlabel(names.get(x, x))
-    ax.set_title(textwrap.fill(title, 50).replace("$", r"\$"), loc="left", fontweight="bold")
+    ax.set_title(literal(textwrap.fill(title, 50)), loc="left", fontweight="bold")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)

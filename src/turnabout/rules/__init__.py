@@ -4,7 +4,7 @@
     Ordered("minimum", "maximum")                             one value at most another
     Implies(Rises("education"), Rises("age", by=2))           what follows from a change
     AtMost(3)                                                 how many features a plan may change
-    KnownLevels({"city": ["Ulm"]})                            levels that nobody is sent to
+    KnownLevels({"city": ["Ulm"]})                            levels that no option may use
     Box({"hours": 9, "education": 2})                         regions: how far a person may go; see `regions`
     StructuralEquations([Equation("savings", {"income": 0.3})])   consequences of an act
 

@@ -1,4 +1,4 @@
-"""Levels that nobody is sent to."""
+"""Levels that no option may use, such as those that training did not have."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class BoundKnownLevels(BoundRule):
         return self._snap_scalars(x, out)
 
     def _snap_scalars(self, x: Tensor, x_new: Tensor) -> Tensor:
-        """Scalars at an avoided level go to the nearest other one they may reach, the further from home of two."""
+        """Scalars at an avoided level go to the nearest other one in reach; of two as near, the further from x."""
         lo, hi = self.schema.bounds(x)
         for column, (_, levels) in self.scalars.items():
             broken = self._at(column, x, x_new)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from turnabout.documents import read_json, read_yaml, reads, shown
+from turnabout.documents import read_file, reads, shown
 from turnabout.errors import RuleError
 from turnabout.rules.rule import Rule, from_dict
 
@@ -18,17 +18,10 @@ def load(path: str | Path) -> tuple[Rule, ...]:
     - {rule: at_most, k: 3}
     - {rule: linear, coefficients: {debt: 1, income: -0.4}, sense: "<=", bound: 0}
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise RuleError(
-            f"the rules in {str(path)!r} cannot be read: {error}", hint="give a YAML or JSON file."
-        ) from None
-    start = f"the file of rules {str(path)!r} is not valid"
-    found = (read_json if path.suffix == ".json" else read_yaml)(text, start, RuleError, EXAMPLE)
+    name = f"the file of rules {str(Path(path))!r}"
+    found = read_file(path, "the rules in {}", f"{name} is not valid", RuleError, EXAMPLE)
     if isinstance(found, dict):
         found = found["rules"] if set(found) == {"rules"} else [found]
     if not isinstance(found, list) or not found:
-        raise RuleError(f"the file of rules {str(path)!r} holds {shown(found)} and no list of rules.", hint=EXAMPLE)
+        raise RuleError(f"{name} holds {shown(found)} and no list of rules.", hint=EXAMPLE)
     return tuple(map(from_dict, found))

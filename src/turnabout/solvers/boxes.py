@@ -1,4 +1,4 @@
-"""Who cannot be accepted anywhere within reach: bounds on the margin over boxes, split where they are loose."""
+"""People refused everywhere within reach: bounds on the margin over boxes, split where they are loose."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ import torch
 from turnabout.core import Problem
 from turnabout.schema import Category
 from turnabout.solvers.bounds import Hull, MarginBound, Plane, bound_on
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 ROUNDS = 8  # times a box is halved
-MOST_BOXES = 48  # of one person; whoever has more is left to other means
+MOST_BOXES = 48  # of one person; people with more are not decided here
 CELLS = 1 << 21  # numbers held at a time
 
 
 @dataclass(frozen=True)
-class Boxes:
+class Boxes(TensorRows):
     """Parts of people's reach, B of them: whose, and the lowest and highest encoded values (B, m)."""
 
     owner: Tensor
     low: Tensor
     high: Tensor
-
-    def take(self, index: Tensor) -> Boxes:
-        return Boxes(self.owner[index], self.low[index], self.high[index])
 
     def hull(self) -> Hull:
         """The boxes as states of their own columns, each a parameter."""

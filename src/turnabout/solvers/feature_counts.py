@@ -15,13 +15,14 @@ from turnabout.rules import BoundRule
 from turnabout.schema import Feature, Scalar
 from turnabout.schema.legal_values import OtherLevels, Others, OtherValues, first_beyond, grid_ends
 from turnabout.solvers.legal_rows import parts_of
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 ROWS = 1 << 17  # rows held at a time
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(TensorRows):
     """Of n people, what one feature can do; tensors (n,), and rows (n, d).
 
     reached : changes within reach that keep every rule, or how many of a selection do.
@@ -34,11 +35,6 @@ class Count:
     flips: Tensor
     nearest: Tensor
     whole: Tensor
-
-    def put(self, where: Tensor, other: Count) -> None:
-        """Write what was counted of some people over what was."""
-        for name in ("reached", "flips", "nearest", "whole"):
-            getattr(self, name)[where] = getattr(other, name)
 
 
 # -- trying values ------------------------------------------------------------------------------------------------

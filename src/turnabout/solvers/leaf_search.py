@@ -10,8 +10,10 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from turnabout.core.candidates import places
 from turnabout.models.forest import Forest
 from turnabout.models.model import Model, Trees
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 NUMBERS = 1 << 21  # numbers held at a time
@@ -39,7 +41,7 @@ class LeafResult:
 
 
 @dataclass(frozen=True, eq=False)
-class LeafBoxes:
+class LeafBoxes(TensorRows):
     """Boxes of points, one person each; `turn` says when each is looked at, the highest first."""
 
     person: Tensor  # (k,)
@@ -47,16 +49,6 @@ class LeafBoxes:
     upper: Tensor  # (k, d), closed
     allows: Tensor  # (k, d)
     turn: Tensor  # (k,)
-
-    def __getitem__(self, rows: Tensor) -> LeafBoxes:
-        return LeafBoxes(*(part[rows] for part in self._parts))
-
-    def __add__(self, other: LeafBoxes) -> LeafBoxes:
-        return LeafBoxes(*(torch.cat(pair) for pair in zip(self._parts, other._parts)))
-
-    @property
-    def _parts(self) -> tuple[Tensor, ...]:
-        return self.person, self.lower, self.upper, self.allows, self.turn
 
 
 def has_boxes(forest: Forest) -> bool:
@@ -141,8 +133,8 @@ class LeafSearch:
         Parameters
         ----------
         box : lowest and highest values that each may reach, (n, d) each; by default all numbers.
-        each, total : cells that may be looked at, for one person and for all of them; who is not through by then is
-            unknown. With `each` alone nobody's answer depends on who else is asked about.
+        each, total : cells that may be looked at, for one person and for all of them; people whose search has not
+            ended by then are unknown. With `each` alone, answers do not depend on the other rows.
         stop_at_first : whether some accepted point will do. Its distance need not be the least then.
         """
         accepted = self.model.margin(x) >= 0
@@ -218,9 +210,8 @@ def _places(person: Tensor, turn: Tensor) -> Tensor:
     """(k,) the place of each cell among those of its person, the highest turn first."""
     order = torch.argsort(turn, descending=True, stable=True)
     order = order[torch.argsort(person[order], stable=True)]
-    own = person[order]
     out = torch.empty_like(order)
-    out[order] = torch.arange(len(order)) - torch.searchsorted(own, own)
+    out[order] = places(person[order])
     return out
 
 
@@ -245,15 +236,15 @@ class _Search:
         self.unknown, self.used = torch.zeros(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.long)
 
     def run(self) -> None:
-        """Look at everybody's latest cells until nobody has any left."""
+        """Look at each person's latest cells until none are left."""
         turn = 0
         while len(self.cells.person):
             now = _places(self.cells.person, self.cells.turn) < WIDE
-            cells, self.cells = self.cells[now], self.cells[~now]
+            cells, self.cells = self.cells.take(now), self.cells.take(~now)
             self._spend(cells.person)
             turn += len(self.leaves.tree)
-            self.cells = self.cells + self._look(cells, turn)
-            self.cells = self.cells[self._is_open(self.cells.person)]
+            self.cells = LeafBoxes.join([self.cells, self._look(cells, turn)])
+            self.cells = self.cells.take(self._is_open(self.cells.person))
 
     def _is_open(self, person: Tensor) -> Tensor:
         """(k,) whether people are still searched for."""
@@ -261,7 +252,7 @@ class _Search:
         return open_ & ~torch.isfinite(self.best[person]) if self.stop_at_first else open_
 
     def _spend(self, person: Tensor) -> None:
-        """Count cells, and give up on who has had enough of them."""
+        """Count cells, and stop for people who have used up their budget."""
         self.used.index_add_(0, person, torch.ones_like(person))
         self.left -= len(person)
         if self.left < 0:
@@ -284,14 +275,14 @@ class _Search:
             spread += top - leaves.per_tree(np.minimum, torch.where(open_, leaves.value[:, c], math.inf))
         count = leaves.per_tree(np.add, open_.long())
         whole = (count <= 1).all(1)
-        self._settle(cells[live & whole])
+        self._settle(cells.take(live & whole))
         tree = torch.where(count > 1, spread, -math.inf).argmax(1)
         mine = open_ & (leaves.tree == tree.unsqueeze(1)) & (live & ~whole).unsqueeze(1)
         cell, leaf = torch.nonzero(mine, as_tuple=True)
         merit = leaves.value[leaf].sum(1) if self.stop_at_first else -away[cell, leaf]
         rank = torch.empty_like(leaf)
         rank[torch.argsort(merit, stable=True)] = torch.arange(len(leaf))
-        new = parts[cell * len(leaves.tree) + leaf]
+        new = parts.take(cell * len(leaves.tree) + leaf)
         rank = len(leaves.tree) - 1 - _places(cell, rank)  # the best is looked at next
         return LeafBoxes(new.person, new.lower, new.upper, new.allows, turn + rank)
 

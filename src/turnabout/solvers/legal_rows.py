@@ -18,7 +18,7 @@ NOISE = 5e-13  # encoded units by which a value may miss a limit; rules forgive 
 
 
 def movable(problem: Problem) -> tuple[int, ...]:
-    """Features that the schema, and every region, let somebody move."""
+    """Features that the schema and every region allow to change."""
     regions = regions_of(problem.rules)
     out = []
     for f, (feature, s) in enumerate(zip(problem.schema.features, problem.schema.slices, strict=True)):

@@ -210,7 +210,7 @@ class LimeSlopes(Document):
 
 
 def lime_exact(f_x: MaskFunction, m: int, width: float = WIDTH, law: Law = "image") -> LimeSlopes:
-    """The limit (1) of LIME with endless samples, from all 2^m masks; m <= 18.
+    """The limit (1) of LIME with infinitely many samples, from all 2^m masks; m <= 18.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def lime_reference(
 ) -> LimeSlopes:
     """The usual fit: weighted ridge regression of n values on masks, of which the first keeps everything.
 
-    Standard errors are those of the sandwich, about the expectation of the fit: the pull of the ridge is not in them.
+    Standard errors are those of the sandwich, about the expectation of the fit: the bias of the ridge is not in them.
     It falls like ridge / n once masks other than the first keep each concept; those of a text of one word never do.
     """
     _check(m, width, law)

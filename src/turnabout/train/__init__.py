@@ -1,8 +1,7 @@
 """Models built so that recourse exists, and thresholds that come with a guarantee."""
 
 from turnabout.nn.inner import Corners, FineGrid, Inner, LinearStep, ProjectedSteps
-from turnabout.train.attain import attain
-from turnabout.train.best_rows import best_rows, probability_of
+from turnabout.train.best_rows import attain, best_rows, probability_of
 from turnabout.train.calibrate import calibrate, calibrate_search, certify, pac_threshold
 from turnabout.train.certificate import Certificate, Shortfall
 from turnabout.train.granting_trees import GrantingTrees

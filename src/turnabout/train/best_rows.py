@@ -1,4 +1,4 @@
-"""Any classifier made ready for `calibrate`: its P(yes), and the best row that each person can reach."""
+"""The best row that each person can reach, as it would be printed; and any classifier made ready for `calibrate`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,31 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from turnabout.models import Differentiable, Model
-from turnabout.nn.inner import ProjectedSteps
+from turnabout.nn.inner import Inner, ProjectedSteps
 from turnabout.rules.regions import Box, Region
 from turnabout.solvers.cell_search import CellSearch
-from turnabout.train.attain import attain
 
 HAIR = 1e-12  # by which P(yes), read back from a margin, may err
 STEPS = 10
+
+
+def attain(model: Model, region: Region, people: pd.DataFrame, inner: Inner) -> pd.DataFrame:
+    """Printed rows (same index) one change away, of the highest margin `inner` finds; their own where none beats it."""
+    schema = model.schema
+    table = schema.table(people)
+    x = schema.encode(people)
+    bound = region.bind(schema)
+    delta = inner(model, bound.printable(x))  # type: ignore[arg-type]
+    own, best = model.margin(x), x.clone()
+    for outward in (False, True):
+        x_new = bound.snap(x, schema.snap(x, x + delta, outward))
+        margin = model.margin(x_new)
+        better = (margin > own) & (bound.violation(x, x_new) <= 0)
+        best[better], own = x_new[better], torch.where(better, margin, own)
+    return schema.write(table, x, best)
 
 
 def probability_of(model: Model) -> Callable[[pd.DataFrame], np.ndarray]:

@@ -68,9 +68,9 @@ def pac_threshold(scores: Any, epsilon: float = 0.05, alpha: float = 0.05, group
 
         threshold = the (k + 1)-th smallest score,  k = max { k : P(Binomial(n, epsilon) <= k) <= alpha }    (1)
 
-    less a hair (`just_below`), so that the yes of the person who has this score does not hang on its last bits. Whoever
-    scores at least the threshold counts as accepted, so ties can only help. The published code passes 1 - alpha
-    for alpha, and so its guarantee fails about 19 times in 20.
+    less a margin for rounding (`just_below`), so that the decision about the person with this score does not depend on
+    its last bits. People who score at least the threshold count as accepted, so ties can only help. The published code
+    passes 1 - alpha for alpha, and so its guarantee fails about 19 times in 20.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def calibrate(
         threshold: it is run at each of `thresholds`, see `calibrate_search`.
     schema : of the table; taken from the model or the method where they have one. Rows reached must then be allowed.
     epsilon, alpha, groups : as of `pac_threshold`.
-    tighter : count the better of a person's own score and the one they reach; who is accepted needs no recourse. The
+    tighter : count the better of a person's own score and the one they reach; accepted people need no recourse. The
         threshold is then never lower. The paper counts the reached row alone.
     thresholds : for methods; 0.05, 0.1, ..., 0.95 by default.
     seed : for methods.

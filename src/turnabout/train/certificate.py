@@ -36,7 +36,7 @@ class Certificate(Versioned):
 
         P( a new person is accepted or can reach acceptance ) >= 1 - epsilon                               (1)
 
-    at `threshold` and at every lower one: who is accepted at a threshold, as they are or after a change, is accepted
+    at `threshold` and at every lower one: people accepted at a threshold, as they are or after a change, are accepted
     at any lower one. The exact probability that (1) fails is at most
 
         failure = P( Binomial(n, epsilon) <= k )  <=  alpha                                                (2)

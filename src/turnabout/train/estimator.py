@@ -1,4 +1,4 @@
-"""What the trainers share: the manners of a scikit-learn classifier on tables, and what every one of them asks for."""
+"""What the trainers share: the interface of a scikit-learn classifier on tables, and the methods each must have."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Estimator(Parameters, ABC):
     trained_on_: Seen | None
     n_features_in_: int
 
-    # -- manners ----------------------------------------------------------------------------------------------
+    # -- scikit-learn ----------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters

@@ -15,7 +15,7 @@ from turnabout.rules.regions import Region
 from turnabout.schema import Category, Scalar, Schema, as_frame
 from turnabout.schema.levels import Levels
 from turnabout.solvers.cell_search import CellSearch, check_moving
-from turnabout.train.attain import attain
+from turnabout.train.best_rows import attain
 from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import split
 from turnabout.train.seen import Seen
@@ -49,10 +49,10 @@ class GrantingTrees(Estimator):
     itself, trained on all rows. Nothing promises that a round improves on the last: trees are grown greedily, and
     everyone's best change moves when they are grown anew. At most three features may change.
 
-    Trees left free do this too well: they learn passwords. A cell that few people stand in, 42 hours or exactly 12
-    priors, costs them nothing and is in everyone's reach. So the default base is `monotone` in the numbers that may
-    change, towards the side where more people were accepted: whoever does more than was asked stays accepted, and so
-    are all who stand there already. A base of your own should have such constraints too (`monotonic_cst`).
+    Unconstrained trees overfit to this: accepting a cell with few people in it, such as 42 hours or exactly 12 priors,
+    costs hardly any accuracy, and everyone can reach it. So the default base is `monotone` in the numbers that may
+    change, towards the side where more people were accepted: people who do more than was asked stay accepted, and so
+    do all who are there already. A base of your own should have such constraints too (`monotonic_cst`).
 
     Works like a scikit-learn classifier on tables, and `turnabout.train.calibrate` takes it as it is. `estimator_` is
     the fitted base, to be saved or wrapped like any other.

@@ -19,7 +19,7 @@ from turnabout.parameters import Choice, Each, Finite, Flag, Maybe, Positive, Wh
 from turnabout.progress_bar import Bar
 from turnabout.rules.regions import Region
 from turnabout.schema import Schema, as_frame
-from turnabout.train.attain import attain
+from turnabout.train.best_rows import attain
 from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.examples import class_weights, split, standards
 from turnabout.train.seen import Seen

@@ -91,10 +91,10 @@ def no_ties(scores: np.ndarray, score: float, k: int) -> bool:
 
 
 def just_below(score: float) -> float:
-    """A threshold a hair below a score: whoever has the score reaches it, however it is computed anew.
+    """A threshold just below a score, which the score reaches also when it is computed again with other rounding.
 
-    The score of a row differs in its last bits between a table and the row alone, so nobody's yes may hang on them. Cut
-    to 12 digits, at least 1e-12 of the score lower. 0 stays 0: as P(yes), everyone reaches it.
+    The score of a row differs in its last bits between a table and the row alone, so decisions must not depend on them.
+    Cut to 12 digits, at least 1e-12 of the score lower. 0 stays 0: as P(yes), everyone reaches it.
 
     >>> just_below(0.65), just_below(0.12345678901234567), just_below(0.0)
     (0.649999999999, 0.123456789012, 0.0)

@@ -22,11 +22,11 @@ from turnabout.train.certificate import Certificate, downward
 from turnabout.train.estimator import Estimator, read_examples
 from turnabout.train.granting_trees import GrantingTrees
 from turnabout.train.pare import Pare, fit_together
-from turnabout.train.people_parts import PeopleParts, split_people
-from turnabout.train.thresholds import best_threshold
+from turnabout.train.thresholds import best_threshold, rows_needed
 from turnabout.typing import Progress
 
 HIGHEST = 0.999  # of the thresholds that are chosen
+SHARE = 15  # percent of the people that calibrate, and as many that test
 
 
 @dataclass(frozen=True)
@@ -203,3 +203,34 @@ def _judged(model: Any, parts: PeopleParts, limits: dict[str, float | None]) -> 
 
 def _in_words(rate: Rate) -> str:
     return "nobody" if rate.value is None else f"{rate.value:.3f} ({rate.low:.3f} to {rate.high:.3f})"
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleParts:
+    """People who train, calibrate and test, and whether each was accepted, in the same order."""
+
+    train: pd.DataFrame
+    calibration: pd.DataFrame
+    test: pd.DataFrame
+    accepted: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many people each part has."""
+        return {"train": len(self.train), "calibration": len(self.calibration), "test": len(self.test)}
+
+
+def split_people(table: pd.DataFrame, accepted: np.ndarray, seed: int, epsilon: float, alpha: float) -> PeopleParts:
+    """70 / 15 / 15 percent, drawn by the seed; refuses a table too small to promise anything."""
+    n, needed = len(table), rows_needed(epsilon, alpha)
+    side = n * SHARE // 100
+    if side < needed:
+        raise TrainingError(
+            f"{n} people are too few for epsilon={epsilon:g} and alpha={alpha:g}: {SHARE} % of them calibrate, which "
+            f"makes {side}, and {needed} are needed.",
+            hint=f"bring at least {-(-needed * 100 // SHARE)} people, or allow a larger epsilon or alpha.",
+        )
+    order = np.random.default_rng(seed).permutation(n)
+    places = [np.sort(part) for part in np.split(order, [n - 2 * side, n - side])]
+    train, calibration, test = (table.iloc[place] for place in places)
+    return PeopleParts(train, calibration, test, (accepted[places[0]], accepted[places[1]], accepted[places[2]]))

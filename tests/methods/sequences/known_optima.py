@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from turnabout.actions.steps import StepTables
 from turnabout.methods.sequences.certificate.certificate_task import CertificateTask, CheapestPlans
-from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, make_jobs
+from turnabout.methods.sequences.certificate.jobs import Jobs
 from turnabout.methods.sequences.certificate.rewrite import Rewritten
 from turnabout.methods.sequences.certificate.roots import root_boxes
-from turnabout.models.model import Model
 from turnabout.typing import Tensor
 
 AT_ONCE = 1 << 16  # plans put to the model together
@@ -17,16 +17,7 @@ HALVINGS = 50
 ZOOMS, SIDE, KEPT = 10, 33, 4
 
 
-def cheapest_by_scan(
-    model: Model,
-    tables: StepTables,
-    x: Tensor,
-    sequences: Tensor,
-    lo: Tensor,
-    hi: Tensor,
-    upper: Tensor | None = None,
-    points: int = 200_000,
-) -> CheapestPlans:
+def cheapest_by_scan(task: CertificateTask, upper: Tensor | None = None, points: int = 200_000) -> CheapestPlans:
     """The cheapest accepted plans of people x (n, d) over the sequences (W, T) with at most two parameters that count.
 
     One parameter: a grid of `points`, and halving between every two neighbors of which one is accepted. Two: a grid of
@@ -35,45 +26,43 @@ def cheapest_by_scan(
     more parameters are left out, and so are plans that cost more than upper (n,).
     """
     with torch.no_grad():
-        x = x.to(torch.float64)
-        rewritten = Rewritten.of(tables)
-        tables = rewritten.tables
-        kinds, start = Kinds.of(tables), tables.units(x)
-        lo, hi = torch.minimum(lo.to(x), start), torch.maximum(hi.to(x), start)
-        question = CertificateTask(model, tables, kinds, x, lo, hi, sequences.shape[1])
+        x, rewritten = task.x.to(torch.float64), Rewritten.of(task.tables)
+        start, sequences = task.tables.units(x), task.sequences
+        lo, hi = torch.minimum(task.lo.to(x), start), torch.maximum(task.hi.to(x), start)
+        task = replace(task, tables=rewritten.tables, x=x, lo=lo, hi=hi)
         known = torch.full_like(x[:, 0], torch.inf) if upper is None else upper.to(x)
         person = torch.arange(len(x), device=x.device).repeat_interleave(len(sequences))
-        jobs, possible = make_jobs(tables, kinds, start, sequences.repeat(len(x), 1), person, lo, hi)
-        jobs = jobs.pick(possible.nonzero().squeeze(1))
+        jobs, possible = task.jobs(sequences.repeat(len(x), 1), person)
+        jobs = jobs.take(possible.nonzero().squeeze(1))
         jobs, low, high, alive, bounded = root_boxes(jobs, known[jobs.person])
-        found = CheapestPlans.none(question, len(x))
+        found = CheapestPlans.none(task, known)
         free = (high > low).sum(1)
         for j in (alive & bounded & (free <= 2)).nonzero().squeeze(1).tolist():
-            job = jobs.pick(torch.tensor([j], device=x.device))
+            job = jobs.take(torch.tensor([j], device=x.device))
             axes = (high[j] > low[j]).nonzero().squeeze(1)
             if len(axes) == 2:
-                _scan_two(question, job, low[j], high[j], axes, found, points)
+                _scan_two(task, job, low[j], high[j], axes, found, points)
             else:
-                _scan_one(question, job, low[j], high[j], axes, found, points)
+                _scan_one(task, job, low[j], high[j], axes, found, points)
         found.r = rewritten.as_declared(start, found.sequences, found.r)
     return found
 
 
-def _costs(question: CertificateTask, job: Jobs, theta: Tensor, found: CheapestPlans) -> Tensor:
+def _costs(task: CertificateTask, job: Jobs, theta: Tensor, found: CheapestPlans) -> Tensor:
     """(N,) the cost of plans (N, K) of one job, inf where not allowed or not accepted."""
     parts = []
     for some in theta.split(AT_ONCE):
-        jobs = job.pick(torch.zeros(len(some), dtype=torch.long, device=theta.device))
-        parts.append(question.try_out(jobs, some, found)[0])
+        jobs = job.take(torch.zeros(len(some), dtype=torch.long, device=theta.device))
+        parts.append(task.try_out(jobs, some, found)[0])
     return torch.cat(parts)
 
 
 def _scan_one(
-    question: CertificateTask, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: CheapestPlans, points: int
+    task: CertificateTask, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: CheapestPlans, points: int
 ) -> None:
     share = torch.linspace(0, 1, points if len(axes) else 1, dtype=low.dtype, device=low.device).unsqueeze(1)
     theta = low + share * (high - low)
-    accepted = torch.isfinite(_costs(question, job, theta, found))
+    accepted = torch.isfinite(_costs(task, job, theta, found))
     at = (accepted[1:] != accepted[:-1]).nonzero().squeeze(1)
     if not len(at):
         return
@@ -81,19 +70,19 @@ def _scan_one(
     outside = torch.where(accepted[at].unsqueeze(1), theta[at + 1], theta[at])
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
-        fine = torch.isfinite(_costs(question, job, middle, found)).unsqueeze(1)
+        fine = torch.isfinite(_costs(task, job, middle, found)).unsqueeze(1)
         inside, outside = torch.where(fine, middle, inside), torch.where(fine, outside, middle)
 
 
 def _scan_two(
-    question: CertificateTask, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: CheapestPlans, points: int
+    task: CertificateTask, job: Jobs, low: Tensor, high: Tensor, axes: Tensor, found: CheapestPlans, points: int
 ) -> None:
     boxes = [(low, high)]
     side = max(SIDE, int(points**0.5))
     for _ in range(ZOOMS):
         theta = torch.cat([_grid(a, b, axes, side) for a, b in boxes])
         cell = torch.stack([(b - a) / (side - 1) for a, b in boxes]).repeat_interleave(side * side, 0)
-        cost = _costs(question, job, theta, found)
+        cost = _costs(task, job, theta, found)
         best = cost.argsort()[: KEPT if len(boxes) == 1 else 1 + KEPT]
         best = best[torch.isfinite(cost[best])]
         if not len(best):

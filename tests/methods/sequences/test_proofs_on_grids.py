@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from tests.methods.sequences.toys import answered, check_plans, costs, crowd, re
 from turnabout.actions import Absolute, Action, ActionSet, ConstantPrice, Follow, Set, Shift, old
 from turnabout.core import Problem, Status
 from turnabout.core.plan import PlanColumns
-from turnabout.methods.sequences.certificate import certify
+from turnabout.methods.sequences.certificate import CertificateTask, certify
 from turnabout.methods.sequences.sequence_set import SequenceSet, as_tensor
 from turnabout.rules import AtMost, Implies, Linear, Ordered, Rises
 from turnabout.schema import Category, Number, Schema
@@ -57,10 +59,11 @@ def test_few_boxes_where_values_are_whole(seed):
     everywhere = np.stack(np.meshgrid(*[np.arange(13.0)] * 3, indexing="ij"), -1).reshape(-1, 3)
     good = everywhere[problem.judge(pd.DataFrame(everywhere, columns=list("abc"))) >= 0]
     best = np.abs(people.to_numpy()[:, None] - good).sum(-1).min(1)
-    parts = model, tables, x, sequences, lo, hi
-    nothing = certify(*parts, torch.full((2,), torch.inf).double(), 1e-6, engine="branch", grid=step)
-    known = certify(*parts, torch.as_tensor(best), 1e-6, engine="branch", grid=step)
-    free = certify(*parts, torch.as_tensor(best), 1e-6, engine="branch", rounding=0.5 * step)
+    free = CertificateTask(model, tables, x, sequences, lo, hi, rounding=0.5 * step)
+    task = replace(free, grid=step)
+    nothing = certify(task, torch.full((2,), torch.inf).double(), 1e-6, engine="branch")
+    known = certify(task, torch.as_tensor(best), 1e-6, engine="branch")
+    free = certify(free, torch.as_tensor(best), 1e-6, engine="branch")
     for proof in (nothing, known):
         assert proof.complete.all()
         assert proof.lower_bound.tolist() == pytest.approx(best.tolist(), rel=1e-6)

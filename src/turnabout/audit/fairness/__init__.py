@@ -3,7 +3,7 @@
 from turnabout.audit.fairness.burden import Burden
 from turnabout.audit.fairness.contrasts import Contrast, MeanDifference
 from turnabout.audit.fairness.fairness_of_recourse import Fairness, fairness_of_recourse
-from turnabout.audit.fairness.group_words import group_words
+from turnabout.audit.fairness.grouping import group_words
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroups import Subgroup, worst_subgroup
 

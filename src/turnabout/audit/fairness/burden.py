@@ -14,7 +14,7 @@ Dominance = Literal["worse", "better", "alike", "crossing", "unknown"]
 
 @dataclass(frozen=True)
 class Burden(Document):
-    r"""The cost up to which half of the refused have an option; who has none stands beyond every cost.
+    r"""The cost up to which half of the refused have an option; the cost of people without one is infinite.
 
     With F(c) the share of refused people who have a first option of cost at most c,
 
@@ -61,8 +61,8 @@ def dominance(costs: np.ndarray, refused: int, other_costs: np.ndarray, other_re
     """Whether the refused of one group are worse off than others at every budget, in this sample.
 
     A budget c buys recourse for the share F(c) of a group, as in `Burden`: "worse" where F is nowhere above the
-    others' and somewhere below, "better" the other way round, "crossing" where it depends on the budget. Whoever has no
-    option is served by no budget. It is a fact about these people; whether chance made it is left to the intervals.
+    others' and somewhere below, "better" the other way round, "crossing" where it depends on the budget. People
+    without an option are above every budget. This describes the sample; whether it is chance is left to the intervals.
     """
     if not refused or not other_refused:
         return "unknown"

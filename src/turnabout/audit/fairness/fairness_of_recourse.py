@@ -13,7 +13,7 @@ from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.burden import Burden, Dominance, dominance
 from turnabout.audit.fairness.contrasts import Contrast, holm
 from turnabout.audit.fairness.grouping import Group, named_groups
-from turnabout.audit.fairness.outcomes import MEASURES, SHARES, SLIPS, Measure, Noise, Outcomes, outcomes
+from turnabout.audit.fairness.outcomes import EXECUTION_NOISE, MEASURES, SHARES, Measure, Noise, Outcomes, outcomes
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document, texts_of
 from turnabout.errors import AuditError
@@ -173,7 +173,7 @@ def fairness_of_recourse(
     groups: Any,
     *,
     crossed: int = 1,
-    noise: Noise | None = SLIPS,
+    noise: Noise | None = EXECUTION_NOISE,
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Fairness:
@@ -183,9 +183,9 @@ def fairness_of_recourse(
     differences of shares Newcombe's, of means Welch's. Which differences survive is decided by shuffling people between
     a group and everyone else, tested together: see `Contrast`. The groups need not be known to the model.
 
-    Cost, effort and robustness speak of those who have an option alone. A group in which only the easy cases have one
-    looks cheap: read them beside the availability, or read the burden and the dominance, which count everyone refused.
-    A low availability of a method that searches without proof may be the method's fault: see `existence`.
+    Cost, effort and robustness are measured over people with an option alone. A group in which only the easy cases
+    have one looks cheap: read them beside the availability, or read the burden and the dominance, which count everyone
+    refused. A low availability of a method that searches without proof may be the method's fault: see `existence`.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def fairness_of_recourse(
         people's order, or a DataFrame of several attributes. Levels of a categorical to which nobody belongs are groups
         about which nothing is known.
     crossed : up to how many attributes of a DataFrame are crossed; combinations that nobody has are left out.
-    noise : slips in execution, for robustness; None leaves it out.
+    noise : execution noise, for robustness; None leaves it out.
     confidence : of each interval; differences are tested together at one minus it (Holm, 1979).
 
     References

@@ -1,4 +1,4 @@
-"""What an answer means for each person: an option or none, its cost, what it asks, whether it survives a slip."""
+"""What an answer means for each person: an option or none, its cost, what it asks, whether it survives noise."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SHARES: tuple[Measure, ...] = ("availability", "robustness")
 
 @dataclass(frozen=True)
 class Noise:
-    """Gaussian slips in the execution of an option, as in `recourse_under_noise`.
+    """Gaussian noise in the execution of an option, as in `recourse_under_noise`.
 
     Parameters
     ----------
     sd : deviation of the noise by feature, in its units; other features get none.
     deviations : without sd, the deviation of the noise as a share of each feature's in the background.
-    draws : slips per option. With one, each person's option is kept or lost; with more they count by a share.
+    draws : of noise per option. With one, each person's option is kept or lost; with more they count by a share.
     """
 
     sd: Mapping[str, float] | None = None
@@ -39,7 +39,7 @@ class Noise:
     draws: int = 1
 
 
-SLIPS = Noise()
+EXECUTION_NOISE = Noise()
 """The noise of the audits, unless another is given."""
 
 
@@ -50,7 +50,7 @@ class Outcomes:
     Attributes
     ----------
     refused : (n,) True for whom the model refuses.
-    values : measure -> (n,) one number per person, NaN for who is not counted: availability (0 or 1) is of the
+    values : measure -> (n,) one number per person, NaN for people who are not counted: availability (0 or 1) is of the
         refused, everything else of those with an option. A measure that the answer cannot tell is absent: steps and
         duration without plans, robustness without noise.
     """
@@ -77,7 +77,7 @@ def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, see
     check_answer(problem, answer)
     found = (answer.status == Status.FOUND).to_numpy(dtype=bool)
     refused = answer.refused.to_numpy(dtype=bool)
-    first, place = first_options(answer)
+    first, place = placed_first_options(answer)
     values: dict[Measure, np.ndarray] = {"availability": np.where(refused, found.astype(np.float64), np.nan)}
 
     def enter(measure: Measure, numbers: np.ndarray) -> None:
@@ -98,15 +98,15 @@ def outcomes(problem: Problem, answer: Recourse, noise: Noise | None = None, see
 
 def _withstands(problem: Problem, x_new: torch.Tensor, noise: Noise, seed: int) -> np.ndarray:
     try:
-        shake = execution_noise(problem, noise.sd, noise.deviations)
+        spread = execution_noise(problem, noise.sd, noise.deviations)
         yes = torch.ones(len(x_new), dtype=torch.bool)
-        return kept(problem, x_new, yes, shake, noise.draws, seed).astype(np.float64)
+        return kept(problem, x_new, yes, spread, noise.draws, seed).astype(np.float64)
     except ProblemError as error:
         raise AuditError(error.message, hint=f"{error.hint} noise=None leaves robustness out.") from None
 
 
-def first_options(answer: Recourse) -> tuple[pd.DataFrame, np.ndarray]:
-    """Each person's first option, and the places of these people in the table."""
+def placed_first_options(answer: Recourse) -> tuple[pd.DataFrame, np.ndarray]:
+    """Each person's first option, and their positions in the table."""
     first = answer.options[answer.options.index.get_level_values("option") == 0]
     return first, answer.people.index.get_indexer(first.index.get_level_values("person"))
 

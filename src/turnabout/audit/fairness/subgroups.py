@@ -1,4 +1,4 @@
-"""Who is worst off? A search over combinations of conditions, with an interval that the search cannot flatter."""
+"""Who is worst off? A search over combinations of conditions, with an interval that the search does not bias."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from turnabout.audit.disparity import Difference
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.fairness.contrasts import MeanDifference, difference_of
-from turnabout.audit.fairness.outcomes import SHARES, SLIPS, Measure, Noise, outcomes
+from turnabout.audit.fairness.outcomes import EXECUTION_NOISE, SHARES, Measure, Noise, outcomes
 from turnabout.audit.fairness.subgroup_conditions import SubgroupCondition, columns_of, conditions
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
@@ -113,7 +113,7 @@ def worst_subgroup(
     depth: int = 2,
     least: int = 50,
     bins: int = 4,
-    noise: Noise | None = SLIPS,
+    noise: Noise | None = EXECUTION_NOISE,
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Subgroup:
@@ -125,7 +125,7 @@ def worst_subgroup(
     columns : what subgroups are made of: names of columns of the people, or a table of other attributes with the
         people's index; None for all features.
     measure : availability and robustness are worst where they are low; cost, changes, steps, duration where high.
-    noise : slips in execution, used by the measure "robustness" alone.
+    noise : execution noise, used by the measure "robustness" alone.
     """
     told = outcomes(problem, answer, noise if measure == "robustness" else None, seed)
     table = columns_of(answer, columns)
@@ -179,7 +179,7 @@ def worst_of(
 
     Parameters
     ----------
-    values : (n,) one number per person, NaN for who does not count.
+    values : (n,) one number per person, NaN for people who do not count.
     table : (n rows) indexed by people. Conditions are the levels of its columns of text, categories and booleans, the
         two sides of the bins - 1 quantiles of its columns of numbers, and missing cells. Two sides of one number make a
         range.

@@ -1,4 +1,4 @@
-"""Do given answers last? Slips in execution and retrained models in one report, by group."""
+"""Do given answers last? Execution noise and retrained models in one report, by group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.disparity import Difference
-from turnabout.audit.fairness.outcomes import SLIPS, Noise, fingerprint, first_options, outcomes
+from turnabout.audit.fairness.outcomes import EXECUTION_NOISE, Noise, fingerprint, outcomes, placed_first_options
 from turnabout.audit.promises.retrain import Retrained
 from turnabout.audit.rates import members
 from turnabout.core import Problem, Recourse
@@ -94,7 +94,7 @@ def lasting(
     answer: Recourse,
     groups: Any = None,
     *,
-    noise: Noise | None = SLIPS,
+    noise: Noise | None = EXECUTION_NOISE,
     retrained: Iterable[Retrained] = (),
     seed: int = 0,
     confidence: float = 0.95,
@@ -108,7 +108,7 @@ def lasting(
     ----------
     answer : to this problem, of any method.
     groups : one label per person; they need not be known to the model.
-    noise : slips in execution; None leaves them out.
+    noise : execution noise; None leaves it out.
     retrained : reports of `after_retraining` on this answer: bootstrap, leave-one-out, shifted or newer data.
     """
     told = outcomes(problem, answer, noise, seed)
@@ -117,7 +117,7 @@ def lasting(
     if noise is not None:
         size = f"{noise.deviations:g} deviations" if noise.sd is None else f"deviations {dict(noise.sd)}"
         threats.append((f"noise of {size} in execution", told.of("robustness")))
-    first, place = first_options(answer)
+    first, place = placed_first_options(answer)
     mine = fingerprint(problem, answer)
     for report in retrained:
         same_people = isinstance(report, Retrained) and report.options.index.equals(answer.options.index)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.fairness.outcomes import check_answer, fingerprint, first_options
+from turnabout.audit.fairness.outcomes import check_answer, fingerprint, placed_first_options
 from turnabout.audit.promises.refit import Refit
 from turnabout.audit.promises.training_sets import Bootstrap, Retrain, read_training
 from turnabout.audit.promises.validity import check_prior, validity_of_counts
@@ -116,6 +116,7 @@ class Retraining:
     target: object = None
 
 
+# over 80 lines because its parameters are documented
 @checked(
     AuditError,
     retrain=Instance(Retrain, "a way to train again", hint="use Bootstrap(models=30)."),
@@ -149,7 +150,7 @@ def after_retraining(
         theta | data ~ Beta(a + k, b + m - k)                                                                   (1)
 
     gives P(theta >= validity) and the bound that theta exceeds with probability `confidence`: `validity_of_counts`. It
-    speaks of models trained as here. Another kind of model, other features or a new threshold are not among them.
+    holds for models trained as here, not for another kind of model, other features or a new threshold.
 
     Parameters
     ----------
@@ -176,53 +177,62 @@ def after_retraining(
     check_answer(problem, answer)
     inside = members(groups, answer.people.index)
     table, truth = read_training(people, labels, list(problem.schema.names))
-    typed = any(isinstance(kind, pd.CategoricalDtype) for kind in table.dtypes)  # such columns must keep their levels
-    rows = table.head(ROWS) if typed else None
-    as_model = wrap_as or (lambda fitted: wrap(fitted, problem.schema, threshold, target=target, background=rows))
-    refit = Refit(problem, estimator, as_model)
+    refit = Refit(problem, estimator, wrap_as or _wrapped_like(problem, table, threshold, target))
     rng = np.random.default_rng(seed)
     same = refit.fit((table, truth), rng)
     if wrap_as is None:
         refit.check_threshold(same)
-    asked = Problem(problem.schema, same).judge(problem.schema.table(answer.people)) >= 0
-    reproduced = asked == (problem.judge(problem.schema.table(answer.people)) >= 0)
-    if not reproduced.mean() >= 0.5:
-        raise AuditError(
-            f"trained again on these people, the model decides otherwise for {(~reproduced).mean():.0%} of people.",
-            hint="give the estimator and the data that the problem's model was made of, and target= as it was wrapped.",
-        )
+    reproduced = _reproduced(problem, same, answer)
     said, single_class = refit.ask(answer, (table, truth), retrain, rng, progress)  # (m, o)
     complete = retrain.is_complete(len(table)) and not single_class and not refit.is_random
     known = validity_of_counts(len(said), validity, prior, confidence, complete)
     accepts = (said >= 0).sum(0)
     options = known.iloc[accepts].set_axis(answer.options.index).assign(accepts=accepts)
-    first, place = first_options(answer)
-    shares, robust = (options.loc[first.index, name].to_numpy() for name in ("share", "robust"))
-    mine = np.zeros(len(answer.people), dtype=bool)
-    mine[place] = True
-    per_person = np.zeros(len(answer.people))
-    per_person[place] = shares
-    by_model = (
-        (said[:, answer.options.index.get_level_values("option") == 0] >= 0).mean(1) if len(first) else np.zeros(0)
-    )
+    first, place = placed_first_options(answer)
+    kept, robust = (np.zeros(len(answer.people), dtype=kind) for kind in (np.float64, bool))  # of first options
+    kept[place], robust[place] = (options.loc[first.index, name] for name in ("share", "robust"))
+    mine = np.isin(np.arange(len(answer.people)), place)
+    is_first = answer.options.index.get_level_values("option") == 0
+    by_model = (said[:, is_first] >= 0).mean(1) if len(first) else np.zeros(0)
     return Retrained(
-        repr(retrain),
-        len(said),
-        complete,
-        options,
-        Rate.among(shares, confidence),
-        _over_models(by_model, complete, confidence),
-        Rate.among(robust.astype(bool), confidence),
-        {label: Rate.among(per_person[mask & mine], confidence) for label, mask in inside.items()},
-        single_class,
-        int(np.isnan(said).sum()),
-        Rate.among(reproduced, confidence),
-        validity,
-        (float(prior[0]), float(prior[1])),
-        confidence,
-        time.perf_counter() - began,
-        fingerprint(problem, answer),
+        retrain=repr(retrain),
+        models=len(said),
+        complete=complete,
+        options=options,
+        kept=Rate.among(kept[place], confidence),
+        over_models=_over_models(by_model, complete, confidence),
+        robust=Rate.among(robust[place], confidence),
+        by_group={label: Rate.among(kept[mask & mine], confidence) for label, mask in inside.items()},
+        single_class=single_class,
+        unanswered=int(np.isnan(said).sum()),
+        reproduced=Rate.among(reproduced, confidence),
+        validity=validity,
+        prior=(float(prior[0]), float(prior[1])),
+        confidence=confidence,
+        seconds=time.perf_counter() - began,
+        fingerprint=fingerprint(problem, answer),
     )
+
+
+def _wrapped_like(
+    problem: Problem, table: pd.DataFrame, threshold: float | None, target: object
+) -> Callable[[Any], Model]:
+    """What wraps a fitted estimator as the problem's model was wrapped."""
+    typed = any(isinstance(kind, pd.CategoricalDtype) for kind in table.dtypes)  # such columns must keep their levels
+    rows = table.head(ROWS) if typed else None
+    return lambda fitted: wrap(fitted, problem.schema, threshold, target=target, background=rows)
+
+
+def _reproduced(problem: Problem, same: Model, answer: Recourse) -> np.ndarray:
+    """(n,) about whom the model refitted on the same people decides as the problem's does; refuses too few."""
+    people = problem.schema.table(answer.people)
+    alike = (Problem(problem.schema, same).judge(people) >= 0) == (problem.judge(people) >= 0)
+    if not alike.mean() >= 0.5:
+        raise AuditError(
+            f"trained again on these people, the model decides otherwise for {(~alike).mean():.0%} of people.",
+            hint="give the estimator and the data that the problem's model was made of, and target= as it was wrapped.",
+        )
+    return alike
 
 
 def _over_models(shares: np.ndarray, complete: bool, confidence: float) -> Estimate:

@@ -24,7 +24,7 @@ Accept: TypeAlias = float | CostRule | Mapping[object, "float | CostRule"] | Seq
 @dataclass(frozen=True)
 @checked(AuditError, budget=Finite(least=0, hint="costs are counted as the answer counts them."))
 class WithinCost:
-    """Accepts whatever costs at most `budget`.
+    """Accepts every option that costs at most `budget`.
 
     r(c) = [c <= budget]                                                                (1)
     """
@@ -38,7 +38,7 @@ class WithinCost:
 @dataclass(frozen=True)
 @checked(AuditError, s=Positive(hint="costs are counted as the answer counts them."))
 class Decay:
-    """Accepts ever less the dearer it is.
+    """Accepts with a probability that falls with the cost.
 
         r(c) = exp(-c^2 / (2 s))                                                            (1)
 
@@ -58,7 +58,7 @@ class Decay:
     width=Positive(hint="costs are counted as the answer counts them."),
 )
 class LogisticInCost:
-    """Accepts with odds that fall with the cost; half of those for whom it costs `middle` accept.
+    """Accepts with odds that fall with the cost; half of the people accept at a cost of `middle`.
 
     r(c) = 1 / (1 + exp((c - middle) / width))                                          (1)
     """

@@ -119,7 +119,7 @@ def cross_fitted(
     seen : (m, d) encoded rows of the people whose labels are known.
     labels : (m,) whether they repaid.
     rows : sets of (n, d) encoded rows to answer for, each with a row for every person.
-    own : (n,) place of each person in `seen`, -1 for who is not in it: they are answered as if of fold 0.
+    own : (n,) place of each person in `seen`, -1 for people who are not in it: they get the answers of fold 0.
     times : (m,) how often each of the seen counts, for refits on people drawn with replacement.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier

@@ -41,7 +41,7 @@ class Causes:
             )
 
     def shares(self, schema: Schema, before: pd.DataFrame, after: pd.DataFrame) -> np.ndarray:
-        """(n,) rho of people who move from rows `before` to rows `after`; 0 for who does not move."""
+        """(n,) rho of people who move from rows `before` to rows `after`; 0 for people who do not move."""
         if unknown := [name for name in self.flags if name not in schema.names]:
             raise AuditError(
                 f"Causes speaks of '{unknown[0]}', which is no feature.", hint=f"features: {', '.join(schema.names)}."
@@ -67,7 +67,7 @@ Compliance: TypeAlias = float | Causes | Outcome | Sequence[float] | np.ndarray 
 def complying(
     compliance: Compliance, schema: Schema, before: pd.DataFrame, after: pd.DataFrame, moved: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """(rho, outcome), each (n,) or None: one of them is known. Rows of people who do not move count for nothing."""
+    """(rho, outcome), each (n,) or None: one of them is known. Rows of people who do not move are ignored."""
     if isinstance(compliance, Causes):
         rho = np.zeros(len(before))
         rho[moved] = compliance.shares(schema, before[moved], after[moved])

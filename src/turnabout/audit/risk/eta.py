@@ -44,7 +44,7 @@ class Etas:
                 raise AuditError(
                     f"eta= holds {first.size} and {after.size} values for {n} people.", hint="give one per person each."
                 )
-            after = np.where(offers.offered, after, first)  # who has no option lands nowhere
+            after = np.where(offers.offered, after, first)  # people without an option do not move
             for part in (first, after):
                 check_probabilities("eta", part)
         else:

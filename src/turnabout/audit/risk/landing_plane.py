@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from turnabout.audit.aligned import first_options
 from turnabout.core import Problem, Recourse, Status
 from turnabout.errors import TurnaboutError
 from turnabout.parameters import Whole, checked
@@ -31,7 +32,7 @@ def landing_plane(problem: Problem, answer: Recourse, most: int = 300, seed: int
     seed : of the draw.
     """
     schema = problem.schema
-    first = answer.options[answer.options.index.get_level_values("option") == 0].droplevel("option")
+    first = first_options(answer)
     x, x_new = schema.encode(answer.people), schema.encode(first)
     place = answer.people.index.get_indexer(first.index)
     columns = _telling(schema, x[torch.as_tensor(place)], x_new)

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from turnabout.audit.estimate import Estimate
-from turnabout.audit.risk.sums import Stand, Sums
+from turnabout.audit.risk.sums import Population, Sums
 
 FEW = 10  # people below whom no interval is given and no verdict passed
 FAR = 1e300  # stands for infinity where quantiles interpolate
@@ -90,7 +90,7 @@ class Ends:
         return Estimate(None, first.low, last.high, self.people[name])
 
 
-def unseen(stand: Stand, inside: np.ndarray) -> tuple[Stand, np.ndarray]:
+def unseen(people: Population, inside: np.ndarray) -> tuple[Population, np.ndarray]:
     """Imagined people, and (m,) how much each counts: half a person of either label, approved, moving and staying.
 
     Where all of 12 people who move repaid, resampling them says that all people do. With half a person who did not
@@ -101,25 +101,25 @@ def unseen(stand: Stand, inside: np.ndarray) -> tuple[Stand, np.ndarray]:
     ----------
     inside : (n,) the people whom the imagined join.
     """
-    moving = inside & (stand.moves > 0)
-    staying = inside & ~stand.accepted & ~moving
-    high = stand.before if stand.before_high is None else stand.before_high
+    moving = inside & (people.moves > 0)
+    staying = inside & ~people.accepted & ~moving
+    high = people.before if people.before_high is None else people.before_high
     rows, count = [], []
-    for who, approved in ((inside & stand.accepted, True), (moving, False), (staying, False)):
+    for who, approved in ((inside & people.accepted, True), (moving, False), (staying, False)):
         goes = who is moving
         if not approved and not who.any() and (goes or moving.any()):
             continue
-        of = {name: _mean(getattr(stand, name), who, stand.moves if goes else None) for name in MEANS}
-        known = approved or not stand.bounded
-        choices = (0.0, 1.0) if goes and stand.offer is not None else (0.0,)  # worth an offer, or not
+        of = {name: _mean(getattr(people, name), who, people.moves if goes else None) for name in MEANS}
+        known = approved or not people.bounded
+        choices = (0.0, 1.0) if goes and people.offer is not None else (0.0,)  # worth an offer, or not
         for label, offer in product((0.0, 1.0), choices):
-            row = {"accepted": approved, "offered": goes, "moves": _mean(stand.moves, who, None), "offer": offer}
-            ends = (label, label) if known else (of["before"], _mean(high, who, stand.moves if goes else None))
+            row = {"accepted": approved, "offered": goes, "moves": _mean(people.moves, who, None), "offer": offer}
+            ends = (label, label) if known else (of["before"], _mean(high, who, people.moves if goes else None))
             eta0 = label if known else of["eta0"]
             rows.append(of | row | {"before": ends[0], "before_high": ends[1], "eta0": eta0, "offer_high": offer})
             count.append(0.5 / len(choices))
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0] if getattr(stand, name) is not None}
-    return replace(stand, **columns), np.array(count)
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0] if getattr(people, name) is not None}
+    return replace(people, **columns), np.array(count)
 
 
 def _mean(values: np.ndarray | None, who: np.ndarray, weights: np.ndarray | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from turnabout.audit.risk.compliance import Compliance, complying
 from turnabout.audit.risk.eta import Etas, EtaSource
 from turnabout.audit.risk.risk_people import Offers, read_labels, read_offers, read_people
 from turnabout.audit.risk.risk_report import RiskReport
-from turnabout.audit.risk.sums import Stand
+from turnabout.audit.risk.sums import Population
 from turnabout.audit.risk.support import Support, support
 from turnabout.core import Method, Recourse
 from turnabout.errors import AuditError
@@ -27,8 +28,10 @@ from turnabout.parameters import Choice, Maybe, Positive, Share, Whole, checked
 
 REFITS = 10
 CALIBRATED = 0.05  # calibration error above which to warn
+TOO_SHORT = "intervals take eta as it was fitted, and are far too short for what rests on it; refit= widens them."
 
 
+# over 80 lines because its parameters are documented
 @checked(
     AuditError,
     gain=Maybe(Positive(hint="use a number above 0, in any currency.")),
@@ -71,7 +74,7 @@ def risk_of_recourse(
 
     with w the probability that a refused person has an option and takes it, eta0 and eta1 those of repaying before and
     at the landing point, and rho the share of compliance: a compliant person is as good as their new row, a defiant one
-    only looks so. Whoever moves to the boundary of a good classifier lands at eta1 = 1/2, and the risk rises
+    only looks so. People who move to the boundary of a good classifier land at eta1 = 1/2, and the risk rises
     for every rho; landing deeper helps. Acceptance enters by its probability, not by drawing who accepts.
 
     Use it before offering recourse, on people on whom the model was not trained. It is as good as eta, which is plugged
@@ -92,7 +95,7 @@ def risk_of_recourse(
     model : the deployed classifier, from `turnabout.models.wrap`.
     people, labels : a table, and who truly repaid. With observed="approved", labels of the refused are not looked at.
     method : an answer for these people, a method fitted to a problem of this model, or one that is not fitted yet.
-        First options count; who has none does not move.
+        First options count; people without an option keep their row.
     accept : r: a number, `WithinCost`, `Decay`, `LogisticInCost` or any function of costs, a mapping from groups to
         these, or one probability per person.
     compliance : rho: a number, one per person, `Causes`, or a function (rows before, rows after) -> P(repays) that
@@ -119,9 +122,7 @@ def risk_of_recourse(
     ----------
     Fokkema, Garreau, van Erven (2024), The risks of recourse in binary classification.
     """
-    _check(gain, loss, refused, refit)
-    if refit and eta is not None:
-        raise AuditError("refit= fits eta anew, and eta= was given.", hint="leave one of them out.")
+    _check(gain, loss, refused, refit, eta)
     fits = refit if refit is not None else REFITS if eta is None else 0
     table, margin = read_people(model, people)
     accepted = margin >= 0
@@ -137,37 +138,8 @@ def risk_of_recourse(
     calibration = _calibration(found.eta0, y, seen, near)
     accepts = np.where(offers.offered, accepting(accept, offers.cost, groups, offers.people.index), 0.0)
     rho, outcome = complying(compliance, model.schema, offers.people, offers.after, offers.offered)
-
-    def stand(eta0: Eta, eta1: Eta) -> Stand:
-        b = np.where(seen, y, eta0.value) if before == "labels" else eta0.value
-        low, high = (eta0.low, eta0.high) if refused == "interval" else refused
-        landing = np.where(offers.offered, eta1.value, np.nan)
-        bounded = observed == "approved"
-
-        def worth(own: np.ndarray) -> np.ndarray | None:
-            """(n,) who is worth an offer."""
-            chance = outcome if rho is None else own + rho * (eta1.value - own)
-            assert chance is not None
-            return None if gain is None or loss is None else offers.offered & (chance * (gain + loss) >= loss)
-
-        return Stand(
-            accepted=offers.accepted,
-            offered=offers.offered,
-            moves=accepts,
-            cost=offers.cost,
-            eta0=eta0.value,
-            eta1=landing,
-            before=np.where(seen, b, low) if bounded else b,
-            before_high=np.where(seen, b, high) if bounded else None,
-            complies=rho,
-            outcome=outcome,
-            offer=worth(np.where(seen, eta0.value, low) if bounded else eta0.value),
-            offer_high=worth(np.where(seen, eta0.value, high)) if bounded else None,
-        )
-
     far = np.zeros(len(seen), dtype=bool)
     far[offers.offered] = near.outside
-    too_short = "intervals take eta as it was fitted, and are far too short for what rests on it; refit= widens them."
     setting = Setting(
         made_by=offers.made_by,
         gain=gain,
@@ -178,10 +150,58 @@ def risk_of_recourse(
         confidence=confidence,
         calibration=calibration,
         outside=far,
-        notes=() if eta is not None or fits else (too_short,),
+        notes=() if eta is not None or fits else (TOO_SHORT,),
         index=offers.people.index,
     )
-    return assess(stand(found.eta0, found.eta1), inside, setting, [stand(*found.again(k)) for k in range(fits)])
+    builder = _PopulationBuilder(offers, accepts, y, seen, rho, outcome, setting, observed, before, refused)
+    refitted = [builder.under(*found.again(k)) for k in range(fits)]
+    return assess(builder.under(found.eta0, found.eta1), inside, setting, refitted)
+
+
+@dataclass(frozen=True, eq=False)
+class _PopulationBuilder:
+    """Everything that a population is made of but eta, which is fitted more than once; as in `risk_of_recourse`."""
+
+    offers: Offers
+    accepts: np.ndarray  # (n,)
+    y: np.ndarray  # (n,)
+    seen: np.ndarray  # (n,)
+    rho: np.ndarray | None  # (n,)
+    outcome: np.ndarray | None  # (n,)
+    setting: Setting
+    observed: Literal["all", "approved"]
+    before: Literal["labels", "eta"]
+    refused: tuple[float, float] | Literal["interval"]
+
+    def under(self, eta0: Eta, eta1: Eta) -> Population:
+        """The population under one fit of eta."""
+        offers, seen = self.offers, self.seen
+        b = np.where(seen, self.y, eta0.value) if self.before == "labels" else eta0.value
+        low, high = (eta0.low, eta0.high) if self.refused == "interval" else self.refused
+        bounded = self.observed == "approved"
+        return Population(
+            accepted=offers.accepted,
+            offered=offers.offered,
+            moves=self.accepts,
+            cost=offers.cost,
+            eta0=eta0.value,
+            eta1=np.where(offers.offered, eta1.value, np.nan),
+            before=np.where(seen, b, low) if bounded else b,
+            before_high=np.where(seen, b, high) if bounded else None,
+            complies=self.rho,
+            outcome=self.outcome,
+            offer=self._worth_an_offer(np.where(seen, eta0.value, low) if bounded else eta0.value, eta1.value),
+            offer_high=self._worth_an_offer(np.where(seen, eta0.value, high), eta1.value) if bounded else None,
+        )
+
+    def _worth_an_offer(self, eta0: np.ndarray, eta1: np.ndarray) -> np.ndarray | None:
+        """(n,) whose offer is profitable; None without gain and loss."""
+        gain, loss = self.setting.gain, self.setting.loss
+        if gain is None or loss is None:
+            return None
+        chance = self.outcome if self.rho is None else eta0 + self.rho * (eta1 - eta0)
+        assert chance is not None
+        return self.offers.offered & (chance * (gain + loss) >= loss)
 
 
 def _groups(groups: Any, index: pd.Index) -> dict[Any, np.ndarray]:
@@ -217,7 +237,7 @@ def _calibration(eta0: Eta, y: np.ndarray, seen: np.ndarray, near: Support) -> C
     return out
 
 
-def _check(gain: float | None, loss: float | None, refused: object, refit: int | None) -> None:
+def _check(gain: float | None, loss: float | None, refused: object, refit: int | None, eta: object) -> None:
     """Refuse parameters that make no sense together."""
     if (gain is None) != (loss is None):
         raise AuditError("gain= and loss= go together.", hint="give both, or none.")
@@ -227,3 +247,5 @@ def _check(gain: float | None, loss: float | None, refused: object, refit: int |
             raise AuditError(f"refused={refused!r} is no range.", hint="use (0.0, 1.0), or 'interval'.")
     if refit == 1:
         raise AuditError(f"refit={refit!r} is no number of fits.", hint="use 0, or a whole number from 2 up.")
+    if refit and eta is not None:
+        raise AuditError("refit= fits eta anew, and eta= was given.", hint="leave one of them out.")

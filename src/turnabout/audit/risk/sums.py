@@ -12,8 +12,8 @@ Sums: TypeAlias = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Stand:
-    """Where people stand before and after recourse: (n,) arrays.
+class Population:
+    """n people before and after recourse, as (n,) arrays.
 
     Attributes
     ----------

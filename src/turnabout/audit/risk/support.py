@@ -9,7 +9,7 @@ import torch
 
 from turnabout.typing import Tensor
 
-REFERENCE = 2_000  # people whose rows stand for all
+REFERENCE = 2_000  # people sampled as reference
 SLICE = 4_096  # landing points compared at a time
 
 
@@ -33,7 +33,7 @@ def support(rows: Tensor, landings: Tensor, own: np.ndarray, quantile: float = 0
         outside(z) = [ min over j of |z - x_j| > q ],    q the `quantile` of min over j != i of |x_i - x_j|          (1)
 
     in Euclidean distance of encoded rows, where every feature spans 1. A person's own former row does not count for
-    their landing point. At most 2,000 people stand for all, on both sides of (1). Of ordinary people the share
+    their landing point. A sample of at most 2,000 people is used on both sides of (1). Of ordinary people the share
     1 - quantile is outside; the share among landing points is to be compared with that. Distance sees whole rows: a
     landing point near others in all but one narrow feature, whose range is wide, may pass as ordinary.
 
@@ -41,7 +41,7 @@ def support(rows: Tensor, landings: Tensor, own: np.ndarray, quantile: float = 0
     ----------
     rows : (p, d) encoded rows of people whose labels are known; at least 2.
     landings : (m, d) encoded landing points.
-    own : (m,) place of each landing person in `rows`, -1 for who is not in it.
+    own : (m,) place of each landing person in `rows`, -1 for people who are not in it.
     """
     chosen = np.arange(len(rows))
     if len(rows) > REFERENCE:
@@ -59,7 +59,7 @@ def support(rows: Tensor, landings: Tensor, own: np.ndarray, quantile: float = 0
 def _nearest(points: Tensor, reference: Tensor, but: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(m,) least distance and where, leaving out reference but[i] for point i unless that is -1.
 
-    Who is nearest is found in single precision, by |z - x|^2 = |z|^2 - 2 z.x + |x|^2; how near, in double.
+    The nearest person is found in single precision, by |z - x|^2 = |z|^2 - 2 z.x + |x|^2; the distance in double.
     """
     nearest = np.empty(len(points), dtype=np.int64)
     rows = reference.float()

@@ -8,8 +8,8 @@ from turnabout.audit.robustness.decision_noise import (
     natural,
     recourse_under_noise,
 )
+from turnabout.audit.robustness.monotonicity import overshoot
 from turnabout.audit.robustness.ordinary import TwoSample, classifier_two_sample
-from turnabout.audit.robustness.sense import overdone
 
 __all__ = [
     "Natural",
@@ -19,7 +19,7 @@ __all__ = [
     "deepfool",
     "model_under_noise",
     "natural",
-    "overdone",
+    "overshoot",
     "recourse_under_noise",
 ]
 

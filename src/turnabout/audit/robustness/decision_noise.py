@@ -1,8 +1,8 @@
 """Does a yes survive small changes? Gaussian noise, the nearest change that turns a decision, and moves along the data.
 
 All changes are made to the numbers and ordinals that may move; what is fixed stays, levels of categories and binaries
-are left alone, missing cells stay missing. Changed values are not rounded and not held within bounds: nobody rounds a
-slip. Sizes are counted in sample deviations of the background.
+are left alone, missing cells stay missing. Changed values are not rounded and not held within bounds: noise is
+not rounded in practice. Sizes are counted in sample deviations of the background.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from turnabout.audit.aligned import first_options
 from turnabout.audit.execution_noise import ExecutionNoise, execution_noise
 from turnabout.core import Problem, Recourse
 from turnabout.documents import Document
@@ -53,10 +54,9 @@ def recourse_under_noise(
     sd : deviation of the noise by feature, in its units; other features get none.
     deviations : without sd, the deviation of the noise as a share of each feature's in the background.
     """
-    shake = execution_noise(problem, sd, deviations)
-    first = answer.options[answer.options.index.get_level_values("option") == 0]
-    x = problem.schema.encode(first)
-    return Rate.among(kept(problem, x, torch.ones(len(x), dtype=torch.bool), shake, draws, seed))
+    spread = execution_noise(problem, sd, deviations)
+    x = problem.schema.encode(first_options(answer))
+    return Rate.among(kept(problem, x, torch.ones(len(x), dtype=torch.bool), spread, draws, seed))
 
 
 def model_under_noise(
@@ -71,19 +71,19 @@ def model_under_noise(
 
     Parameters are those of recourse_under_noise.
     """
-    shake = execution_noise(problem, sd, deviations)
+    spread = execution_noise(problem, sd, deviations)
     x = problem.schema.encode(people)
-    return Rate.among(kept(problem, x, problem.margin(x) >= 0, shake, draws, seed))
+    return Rate.among(kept(problem, x, problem.margin(x) >= 0, spread, draws, seed))
 
 
 @checked(ProblemError, draws=Whole(1, hint="the paper draws once."), seed=Whole(0, hint="use 0."))
-def kept(problem: Problem, x: Tensor, decision: Tensor, shake: ExecutionNoise, draws: int, seed: int) -> np.ndarray:
+def kept(problem: Problem, x: Tensor, decision: Tensor, spread: ExecutionNoise, draws: int, seed: int) -> np.ndarray:
     """(n,) whether, or in which share of several draws, the decision stays."""
     rng = np.random.default_rng(seed)
     stays = torch.zeros(len(x), dtype=torch.float64)
     for _ in range(draws):
-        noise = torch.as_tensor(rng.standard_normal((len(x), len(shake.columns))))
-        stays += (problem.margin(shake.add(x, noise)) >= 0) == decision
+        noise = torch.as_tensor(rng.standard_normal((len(x), len(spread.columns))))
+        stays += (problem.margin(spread.add(x, noise)) >= 0) == decision
     return stays.numpy() == 1 if draws == 1 else stays.numpy() / draws
 
 
@@ -158,17 +158,17 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
             f"DeepFool needs a model with a gradient, and {model!r} has none.",
             hint="model_under_noise and natural work with any model.",
         )
-    shake = execution_noise(problem, sd)
+    spread = execution_noise(problem, sd)
     given = as_frame(people)
     x = problem.schema.encode(given)
     yes = problem.margin(x) >= 0
-    change = torch.zeros(len(x), len(shake.columns), dtype=torch.float64)
+    change = torch.zeros(len(x), len(spread.columns), dtype=torch.float64)
     turned, flat = torch.zeros(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.bool)
     active = torch.arange(len(x))
     for _ in range(steps):
-        here = shake.add(x[active], change[active])
+        here = spread.add(x[active], change[active])
         margin = problem.margin(here)
-        w = torch.where(shake.stuck(x[active]), 0.0, model.gradient(here)[:, shake.columns] * shake.sd)
+        w = torch.where(spread.stuck(x[active]), 0.0, model.gradient(here)[:, spread.columns] * spread.sd)
         square = (w * w).sum(1)
         flat[active] = (square == 0) & torch.isfinite(margin)
         good = (square > 0) & torch.isfinite(square) & torch.isfinite(margin)
@@ -176,27 +176,27 @@ def deepfool(problem: Problem, people: Any, steps: int = 50, sd: Mapping[str, fl
         # a margin of 0 is a yes already: step a little for those who stand on the boundary
         gap = torch.where(margin.abs() > 1e-12, margin, torch.where(yes[active], 1e-12, -1e-12))
         change[active] -= ((1 + OVERSHOOT) * gap / square).unsqueeze(1) * w  # (1)
-        turned[active] = (problem.margin(shake.add(x[active], change[active])) >= 0) != yes[active]
+        turned[active] = (problem.margin(spread.add(x[active], change[active])) >= 0) != yes[active]
         active = active[~turned[active]]
         if not len(active):
             break
     change[~turned] = 0.0
-    change[turned] *= _share(problem, x[turned], yes[turned], change[turned], shake).unsqueeze(1)
+    change[turned] *= _share(problem, x[turned], yes[turned], change[turned], spread).unsqueeze(1)
     size = torch.where(turned, change.norm(dim=1), torch.inf)
     return Turns(
         pd.Series(size.numpy(), given.index, name="size"),
-        pd.DataFrame(change.numpy(), given.index, list(shake.names)),
+        pd.DataFrame(change.numpy(), given.index, list(spread.names)),
         pd.Series(yes.numpy(), given.index, name="accepted"),
         pd.Series(((turned | flat) & isinstance(model, LinearMargin)).numpy(), given.index, name="settled"),
     )
 
 
-def _share(problem: Problem, x: Tensor, yes: Tensor, change: Tensor, shake: ExecutionNoise) -> Tensor:
+def _share(problem: Problem, x: Tensor, yes: Tensor, change: Tensor, spread: ExecutionNoise) -> Tensor:
     """(m,) share of a change that turns the decision at which it just does, by halving."""
     low, high = torch.zeros(len(x), dtype=torch.float64), torch.ones(len(x), dtype=torch.float64)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        turns = (problem.margin(shake.add(x, middle.unsqueeze(1) * change)) >= 0) != yes
+        turns = (problem.margin(spread.add(x, middle.unsqueeze(1) * change)) >= 0) != yes
         low, high = torch.where(turns, low, middle), torch.where(turns, middle, high)
     return high
 
@@ -256,16 +256,16 @@ def natural(
     rows, seed : a background of more rows is sampled.
     """
     near = problem.background_x if background is None else problem.schema.encode(background)
-    shake = execution_noise(problem, background=near)
+    spread = execution_noise(problem, background=near)
     assert near is not None
     if len(near) > rows:
         near = near[torch.as_tensor(np.random.default_rng(seed).choice(len(near), rows, replace=False))]
     x = problem.schema.encode(people)
     weights, typical, worst, sizes = _weights(problem, near), [], [], []
     for part in torch.split(x, NEIGHBOUR_ROWS):
-        moves, real = _moves(part, near, weights, shake, neighbours)  # (p, k, s), (p, k)
+        moves, real = _moves(part, near, weights, spread, neighbours)  # (p, k, s), (p, k)
         here = part.repeat_interleave(moves.shape[1], 0)
-        there = shake.add(here, share * moves.flatten(0, 1))
+        there = spread.add(here, share * moves.flatten(0, 1))
         same = (problem.margin(there) >= 0) == (problem.margin(part) >= 0).repeat_interleave(moves.shape[1])
         same = same.reshape(real.shape)
         some = real.any(1)
@@ -293,11 +293,11 @@ def _weights(problem: Problem, near: Tensor) -> Tensor:
     return out
 
 
-def _moves(x: Tensor, near: Tensor, weights: Tensor, shake: ExecutionNoise, neighbours: int) -> tuple[Tensor, Tensor]:
+def _moves(x: Tensor, near: Tensor, weights: Tensor, spread: ExecutionNoise, neighbours: int) -> tuple[Tensor, Tensor]:
     """Changes (p, k, s), in deviations, that lead to each person's nearest rows, and which of them are real (p, k)."""
-    sd = torch.where(shake.sd > 0, shake.sd, torch.inf)
-    gap = (near[:, shake.columns].unsqueeze(0) - x[:, shake.columns].unsqueeze(1)) / sd  # (p, m, s)
-    missing = shake.stuck(near).unsqueeze(0) | shake.stuck(x).unsqueeze(1)
+    sd = torch.where(spread.sd > 0, spread.sd, torch.inf)
+    gap = (near[:, spread.columns].unsqueeze(0) - x[:, spread.columns].unsqueeze(1)) / sd  # (p, m, s)
+    missing = spread.stuck(near).unsqueeze(0) | spread.stuck(x).unsqueeze(1)
     gap = torch.where(missing, 0.0, gap)
     distance = torch.cdist(x * weights, near * weights)
     distance = torch.where((gap.abs() > 1e-9).any(2), distance, torch.inf)

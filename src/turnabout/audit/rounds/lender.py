@@ -24,7 +24,7 @@ class Lender:
     """
 
     model: Model
-    """In force: a non-negative margin is a yes, with the capacity reckoned in."""
+    """In force: a non-negative margin is a yes, with the capacity included."""
     before: Model | None = None
     """The one before it, as if it had been kept: with its cut moved to the present people."""
 
@@ -93,7 +93,7 @@ def margins(model: Model, table: pd.DataFrame) -> np.ndarray:
 
 
 def capacity_cut(margin: np.ndarray, capacity: int) -> float:
-    """The lowest margin that at most `capacity` people reach; who ties is decided alike.
+    """The lowest margin that at most `capacity` people reach; ties are decided alike.
 
     >>> capacity_cut(np.array([3.0, 2.0, 2.0, 1.0]), 3)
     2.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ FOLDS = 5
 LEARNED = "gradient boosting on the first labels, cross-fitted and calibrated"
 
 
+# over 80 lines because its parameters are documented
 @checked(
     AuditError,
     method=Instance(Method, "a method", hint="pass an instance, such as Wachter(); it need not be fitted."),
@@ -72,8 +75,8 @@ def rounds_of_recourse(
     changed meanwhile. With eta learned from the labels, rows far from all people are a guess.
 
     A share of the people is set apart: they live through the same rounds, but no model is trained on them. All shares
-    and means are over them, with intervals that hold given eta and the models as they came out. A capacity joins fates;
-    then the intervals are only approximate.
+    and means are over them, with intervals that hold given eta and the fitted models. With a capacity, outcomes of
+    people depend on each other, and the intervals are only approximate.
 
     Use it before promising that an option "will be accepted": the report says how many such promises the next models
     break.
@@ -91,7 +94,7 @@ def rounds_of_recourse(
         may be fewer.
     eta : P(good): a fitted classifier or a function of tables. Without it, it is learned from the first labels.
     retrain : True; False to keep the first model; or another estimator, to be trained from the second model on.
-    held_out : share of people set apart. With 0, people are judged by models trained on them, which flatters those.
+    held_out : share of people set apart. With 0, people are judged by models trained on them, which is optimistic.
     threshold, cost, rules, actions : those of wrap and of Problem.
     seed : same seed, same answer. Estimators that were given no random_state get this one, within Pipelines too.
     progress : called with (people done, people in all rounds together).
@@ -100,57 +103,30 @@ def rounds_of_recourse(
     _check(given, estimator, capacity, retrain, held_out)
     y = read_labels(labels, given.index, np.ones(len(given), dtype=bool))
     schema = Schema.infer(given) if schema is None else schema
-    table, bound = schema.table(given), tuple(rules)
+    table = schema.table(given)
     crowd = Crowd(table, y, held_out, seed)
-    if crowd.only_class() is not None:
+    if (good := crowd.only_class()) is not None:
         raise AuditError(
-            f"the {int(crowd.trained.sum())} people to train on are all {'good' if crowd.only_class() else 'bad'}.",
+            f"the {int(crowd.trained.sum())} people to train on are all {'good' if good else 'bad'}.",
             hint="give more people, or set fewer apart with held_out=.",
         )
     oracle = _oracle(eta, schema, table, y, seed)
     later = None if retrain is False else estimator if retrain is True else retrain
     lender = Lender(estimator, later, schema, table, threshold, capacity, seed)
-    promises: list[Promise] = []
-    states: list[Round] = []
-    stopped = None
-    while True:
-        r = len(states)
-        lender.train(crowd.table, crowd.trained, crowd.y)
-        for promise in promises:
-            promise.kept[r] = promise.spread(margins(lender.model, promise.rows) >= 0)
-        if r == 0:
-            start = lender.margin_of_first
-        before = _before(crowd, lender, promises, start)
-        if r == rounds:
-            states.append(Round(r, **before, offered=Rate.of(0, 0), cost=_none(), movers=0, compliant=0))
-            break
-        background, known = crowd.table[crowd.trained], crowd.y[crowd.trained]
-        problem = Problem(schema, lender.model, cost, bound, background, known, actions)
-        answer = (
-            method.clone()
-            .fit(problem)
-            .find(crowd.table[~lender.yes], seed=seed, progress=_overall(progress, r, rounds, len(table)))
-        )
-        promise = Promise.of(r + 1, answer, table.index)
-        offered = Rate.among(promise.offered[crowd.judged & ~lender.yes])
-        price = Estimate.mean(promise.cost[crowd.judged & promise.offered])
-        if not promise.offered.any() and (r > 0 or isinstance(retrain, bool)):  # else the next model is another one
-            states.append(Round(r, **before, offered=offered, cost=price, movers=0, compliant=0))
-            who = "nobody is refused" if lender.yes.all() else "no option was found for anyone who is refused"
-            stopped = f"in round {r + 1} {who}: further rounds would all be alike."
-            break
-        promises.append(promise)
-        movers, compliant = crowd.respond(promise, accept, compliance, oracle)
-        states.append(Round(r, **before, offered=offered, cost=price, movers=movers, compliant=compliant))
-        if later is not None and (good := crowd.only_class()) is not None:
-            kind = "good" if good else "bad"
-            stopped = f"after round {r + 1} everyone to train on is {kind}: no model can be learned from one class."
-            break
-    if progress is not None:
-        progress(rounds * len(table), rounds * len(table))
+
+    simulation = _Simulation(
+        crowd=crowd,
+        lender=lender,
+        question=_Question(schema, cost, tuple(rules), actions),
+        method=method,
+        answers=partial(crowd.respond, accept=accept, compliance=compliance, oracle=oracle),
+        first_again=isinstance(retrain, bool),
+        seed=seed,
+    )
+    stopped = simulation.run(rounds, progress)
     return Rounds(
-        states=tuple(states),
-        promises=_lasting(promises, len(states), crowd.judged),
+        states=tuple(simulation.states),
+        promises=_lasting(simulation.promises, len(simulation.states), crowd.judged),
         moves=crowd.moves(),
         stopped=stopped,
         judged=int(crowd.judged.sum()),
@@ -161,38 +137,120 @@ def rounds_of_recourse(
     )
 
 
-def _before(crowd: Crowd, lender: Lender, promises: list[Promise], start: np.ndarray) -> dict[str, Any]:
-    """The figures of a state that are known before anything is offered in it."""
-    mine, yes, now = crowd.judged, lender.yes, lender.margin_of_first
-    state = len(promises)
-    latest = np.array([p.kept[state] for p in promises]).reshape(state, len(yes))
-    holds = mine & (crowd.holds > 0)
-    last = unretrained = Rate.of(0, 0)
-    if promises:
-        fresh = promises[-1]
-        last = Rate.among(fresh.kept[state][mine & fresh.offered])
-        assert lender.before is not None
-        unretrained = Rate.among(fresh.spread(margins(lender.before, fresh.rows) >= 0)[mine & fresh.offered])
-    known = mine & np.isfinite(now) & np.isfinite(start)
-    return {
-        "cut": lender.cut,
-        "approved": int(yes.sum()),
-        "refused": int((~yes).sum()),
-        "risk": Rate.among((yes != crowd.y)[mine]),
-        "defaults": Rate.among(~crowd.y[mine & yes]),
-        "taken": Rate.among(yes[mine & (crowd.moved_in > 0)]),
-        "open": Rate.among(
-            latest[crowd.holds[holds] - 1, holds.nonzero()[0]] if holds.any() else np.zeros(0, dtype=bool)
-        ),
-        "last": last,
-        "last_unretrained": unretrained,
-        "changed": Rate.among(((now >= 0) != (start >= 0))[mine]),
-        "drift": Estimate.mean((now - start)[known]),
-    }
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What the problems of all rounds have in common."""
+
+    schema: Schema
+    cost: Cost | None
+    rules: tuple[Rule, ...]
+    actions: ActionSet | None
+
+    def of(self, crowd: Crowd, lender: Lender) -> Problem:
+        """The problem of the people and the model as they are now."""
+        background, known = crowd.table[crowd.trained], crowd.y[crowd.trained]
+        return Problem(self.schema, lender.model, self.cost, self.rules, background, known, self.actions)
 
 
-def _none() -> Estimate:
-    return Estimate(None, None, None, 0)
+@dataclass(eq=False)
+class _Simulation:
+    """The rounds: in each the lender decides, the refused are offered their options, and people respond.
+
+    Attributes
+    ----------
+    answers : from the promise of a round to how many people move, and how many of them are compliant.
+    first_again : whether the second model is trained as the first was, or is the first.
+    promises : of every round in which people could respond.
+    states : of every round that began, and of the end.
+    start : (n,) margins of the first people before the first model.
+    """
+
+    crowd: Crowd
+    lender: Lender
+    question: _Question
+    method: Method
+    answers: Callable[[Promise], tuple[int, int]]
+    first_again: bool
+    seed: int
+    promises: list[Promise] = field(default_factory=list)
+    states: list[Round] = field(default_factory=list)
+    start: np.ndarray = field(init=False)
+
+    def run(self, rounds: int, progress: Progress | None) -> str | None:
+        """All rounds, and the state after the last; why they ended early, or None."""
+        n, stopped = len(self.crowd.table), None
+        for r in range(rounds):
+            self._decide()
+            stopped = self._offer(_overall(progress, r, rounds, n))
+            if stopped is not None:
+                break
+        else:
+            self._decide()
+        if progress is not None:
+            progress(rounds * n, rounds * n)
+        return stopped
+
+    def _offer(self, progress: Progress | None) -> str | None:
+        """Offer options and let people respond; why no round can follow, or None."""
+        crowd, lender, r = self.crowd, self.lender, len(self.promises)
+        fitted = self.method.clone().fit(self.question.of(crowd, lender))
+        answer = fitted.find(crowd.table[~lender.yes], seed=self.seed, progress=progress)
+        promise = Promise.of(r + 1, answer, crowd.table.index)
+        self.states[-1] = replace(
+            self.states[-1],
+            offered=Rate.among(promise.offered[crowd.judged & ~lender.yes]),
+            cost=Estimate.mean(promise.cost[crowd.judged & promise.offered]),
+        )
+        if not promise.offered.any() and (r > 0 or self.first_again):  # else the next model is another one
+            who = "nobody is refused" if lender.yes.all() else "no option was found for anyone who is refused"
+            return f"in round {r + 1} {who}: further rounds would all be alike."
+        self.promises.append(promise)
+        movers, compliant = self.answers(promise)
+        self.states[-1] = replace(self.states[-1], movers=movers, compliant=compliant)
+        if lender.later is not None and (good := crowd.only_class()) is not None:
+            kind = "good" if good else "bad"
+            return f"after round {r + 1} everyone to train on is {kind}: no model can be learned from one class."
+        return None
+
+    def _decide(self) -> None:
+        """Train the model and note the state, before anything is offered in it."""
+        crowd, lender, r = self.crowd, self.lender, len(self.states)
+        lender.train(crowd.table, crowd.trained, crowd.y)
+        if not r:
+            self.start = lender.margin_of_first
+        for promise in self.promises:
+            promise.kept[r] = promise.spread(margins(lender.model, promise.rows) >= 0)
+        mine, yes, now, start = crowd.judged, lender.yes, lender.margin_of_first, self.start
+        latest = np.array([promise.kept[r] for promise in self.promises]).reshape(r, len(yes))
+        holds = mine & (crowd.holds > 0)
+        last = unretrained = Rate.of(0, 0)
+        if self.promises:
+            fresh = self.promises[-1]
+            last = Rate.among(fresh.kept[r][mine & fresh.offered])
+            assert lender.before is not None
+            unretrained = Rate.among(fresh.spread(margins(lender.before, fresh.rows) >= 0)[mine & fresh.offered])
+        known = mine & np.isfinite(now) & np.isfinite(start)
+        state = Round(
+            number=r,
+            cut=lender.cut,
+            approved=int(yes.sum()),
+            refused=int((~yes).sum()),
+            risk=Rate.among((yes != crowd.y)[mine]),
+            defaults=Rate.among(~crowd.y[mine & yes]),
+            taken=Rate.among(yes[mine & (crowd.moved_in > 0)]),
+            open=Rate.among(
+                latest[crowd.holds[holds] - 1, holds.nonzero()[0]] if holds.any() else np.zeros(0, dtype=bool)
+            ),
+            last=last,
+            last_unretrained=unretrained,
+            changed=Rate.among(((now >= 0) != (start >= 0))[mine]),
+            drift=Estimate.mean((now - start)[known]),
+            offered=Rate.of(0, 0),
+            cost=Estimate(None, None, None, 0),
+            movers=0,
+            compliant=0,
+        )
+        self.states.append(state)
 
 
 def _lasting(promises: list[Promise], states: int, judged: np.ndarray) -> pd.DataFrame:
@@ -222,7 +280,7 @@ def _oracle(eta: Any, schema: Schema, table: pd.DataFrame, y: np.ndarray, seed: 
 
 
 def _overall(progress: Progress | None, r: int, rounds: int, n: int) -> Progress | None:
-    """Progress within a round, told as progress in all of them; who is approved is done at once."""
+    """Progress within a round, counted over all of them; approved people count as done at once."""
     if progress is None:
         return None
     return lambda done, refused: progress(r * n + n - refused + done, rounds * n)

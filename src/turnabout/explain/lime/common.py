@@ -208,12 +208,12 @@ class MaskLime:
             )
 
     def _explain_masks(
-        self, f_x: Callable[[np.ndarray], np.ndarray], names: list[str], layout: Layout, seed: int
+        self, f_x: Callable[[np.ndarray], np.ndarray], names: list[str], layout: Layout, seed: int, what: str
     ) -> Attribution:
-        """The attribution to m named concepts of a function of masks (n, m) -> (n,)."""
+        """The attribution to m named concepts of a function of masks (n, m) -> (n,), which makes `what` of them."""
         seed, m = check_seed(seed), len(names)
         notes = warn_of_selection(self.select, m)
-        score = Score(lambda masks: torch.from_numpy(f_x(masks.numpy())))
+        score = Score(lambda masks: torch.from_numpy(in_batches(f_x, masks.numpy(), self.batch, what)))
         family: Family = Affine() if not notes or self.select is None else Selected(self.select)
         ridge = (0.0 if self.exact else 1.0) if self.ridge is None else float(self.ridge)
         law: Perturbation = EveryMask(self.law) if self.exact else RandomMasks(self.samples, self.law)

@@ -10,7 +10,7 @@ import numpy as np
 
 from turnabout.core import Attribution, Pixels
 from turnabout.errors import ExplainError
-from turnabout.explain.lime.common import MaskLime, in_batches
+from turnabout.explain.lime.common import MaskLime
 from turnabout.explain.lime.maskers import Fill, ImageMasker, MeanColor
 from turnabout.explain.lime.masks import Law
 from turnabout.explain.lime.superpixels import Slic, check_image
@@ -30,11 +30,11 @@ class LimeImage(MaskLime):
 
     Defaults are the reference's but for the segments (SLIC here, quickshift there). With the same segments and masks
     both give the same numbers; seeds differ. The empty mask, where the cosine is 0 / 0, is at distance 1 in both.
-    `exact=True` asks all 2^m masks of up to 18 superpixels and gives the limit of endless samples without ridge.
+    `exact=True` asks all 2^m masks of up to 18 superpixels and gives the limit of infinitely many draws without ridge.
 
     Use it to see where a score looks. Slopes depend on the segments, the fill and the width. With many superpixels
     they are 2 (E[f | kept] - E[f]) nearly, whatever the width: see lime_theory. Errors are those of the ridge fit about
-    its expectation: the pull of the ridge is not in them. It falls like ridge / samples, once draws keep every segment.
+    its expectation: the bias of the ridge is not in them. It falls like ridge / samples, once draws keep every segment.
 
     Parameters
     ----------
@@ -64,11 +64,7 @@ class LimeImage(MaskLime):
         segments = _labels(self.segmenter(image), image)
         masker = ImageMasker.of(image, segments, self.fill)
         names = [f"segment {k}" for k in range(int(segments.max()) + 1)]
-
-        def f_x(masks: np.ndarray) -> np.ndarray:
-            return in_batches(lambda part: function(masker(part)), masks, self.batch, "images")
-
-        return self._explain_masks(f_x, names, Pixels(segments), seed)
+        return self._explain_masks(lambda masks: function(masker(masks)), names, Pixels(segments), seed, "images")
 
 
 @checked(ExplainError, k=Whole(1))

@@ -58,7 +58,7 @@ class LimeTable(Explainer):
     they agree within standard errors. One thing differs: where a bin is a single value, that value is drawn, while the
     reference gives the value's distance from the bin's mean, which is 0.
 
-    Errors are those of the ridge fit about its expectation: the pull of the ridge is not in them. It falls like
+    Errors are those of the ridge fit about its expectation: the bias of the ridge is not in them. It falls like
     ridge / samples, but not where no draw falls into the bin of x (a level or a missing cell that the background does
     not have): that theta rests on the row of x alone, and a ridge of 1 leaves at most half of it however many samples
     there are. A note says so, and it has no error. theta is a smoothed association of the score, not what a person

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from turnabout.core import Attribution
-from turnabout.explain.lime.common import MaskLime, in_batches
+from turnabout.explain.lime.common import MaskLime
 from turnabout.explain.lime.maskers import TextMasker
 from turnabout.explain.lime.masks import Law
 
@@ -27,10 +27,11 @@ class LimeText(MaskLime):
     Concepts are the distinct words, removed wherever they stand; spaces and punctuation stay. Defaults are the
     reference's (its width 25 on distances times 100 is 0.25 here), but for its selection of 10 words, which select=10
     gives. With the same masks both give the same numbers; seeds differ. `exact=True` asks all 2^m masks of a
-    text of up to 18 words and gives the limit of endless samples without ridge and without x itself: see lime_theory.
+    text of up to 18 words and gives the limit of infinitely many draws, without ridge and without x
+    itself: see lime_theory.
 
     Use it to see which words a score rests on. Removing words makes texts nobody wrote; slopes depend on the width.
-    Errors are those of the ridge fit about its expectation: the pull of the ridge is not in them. It falls like
+    Errors are those of the ridge fit about its expectation: the bias of the ridge is not in them. It falls like
     ridge / samples, but not for a word that no draw keeps, as in a text of one word: its slope rests on the given text
     alone, and a ridge of 1 leaves at most half of it however many samples there are. A note says so, and it has no
     error.
@@ -60,8 +61,5 @@ class LimeText(MaskLime):
         """Slopes of the distinct words of one text, for a function of texts: list of n -> (n,)."""
         self._check()
         masker = TextMasker.of(text, self.token)
-
-        def f_x(masks: np.ndarray) -> np.ndarray:
-            return in_batches(lambda part: function(masker(part)), masks, self.batch, "texts")
-
-        return self._explain_masks(f_x, list(masker.words), masker.layout, seed)
+        names = list(masker.words)
+        return self._explain_masks(lambda masks: function(masker(masks)), names, masker.layout, seed, "texts")

@@ -12,7 +12,6 @@ from turnabout.core import Attribution, Problem, Recourse, Status
 from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.responsiveness import responsiveness
-from turnabout.explain.records import known
 from turnabout.intervals import clopper_pearson
 from turnabout.markup import report_html
 from turnabout.parameters import Instance, Maybe, Whole, checked
@@ -180,7 +179,7 @@ def reasons(
     table = responsiveness(problem, answer.people.loc[refused], values).table.drop(columns="reachable")
     table = _with_plan(table, answer, schema)
     each = np.full(len(table), np.nan) if weights is None else weights.ravel()
-    table.insert(0, "contribution", pd.Series(known(each), index=table.index))
+    table.insert(0, "contribution", pd.Series(each, index=table.index, dtype="Float64"))
     chosen = _chosen(table, most, by_contribution=weights is not None)
     planned, given = (_features(part) for part in (table[table["in_plan"]], chosen))
     people = _people(answer, refused, planned, given)

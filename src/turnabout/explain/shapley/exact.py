@@ -12,10 +12,11 @@ from turnabout.core.attribution import Kind, Space
 from turnabout.errors import ExplainError
 from turnabout.explain.engine import CHUNK, Fit, Operation
 from turnabout.explain.explainer import Explained, Explainer, ExplanationTask
+from turnabout.explain.score import Score
 from turnabout.explain.shapley.games import MOST, coalitions, shapley, shapley_of_pairs
+from turnabout.explain.shapley.leaf_games import LeafGames
 from turnabout.explain.shapley.remove import Background, Removal, Remove
-from turnabout.explain.shapley.structure import structured_shapley
-from turnabout.explain.shapley.values import AGREES, Mixture, slack
+from turnabout.explain.shapley.values import AGREES, Mixture, agrees, parts_of, slack, sum_of
 from turnabout.parameters import Flag, Whole, checked
 from turnabout.typing import Tensor
 
@@ -116,3 +117,38 @@ def _from_pairs(operation: Operation, question: ExplanationTask, x: Tensor, m: i
             "pairwise=True, but three or more features interact in this score.", hint="use KernelShap, or leave it out."
         )
     return phi, empty[:, 0]
+
+
+def structured_shapley(score: Score, mix: Mixture) -> tuple[Tensor, str] | None:
+    r"""Shapley values (n, m) and the name of the structure; None where none is known.
+
+        sum over features:   phi_i = t_i(x) - mean over rows of t_i(r)        linear: w_i (x_i - mean r_i)        (2)
+        trees:               formula (2) of `leaf_games`, averaged over rows  interventional TreeSHAP             (3)
+
+    Both hold for any number of features and are exact for the rows used. A structure is put to the test before it is
+    used: it has to say what the score says, at every person and every row.
+    """
+    return _of_sum(score, mix) or _of_trees(score, mix)
+
+
+def _of_sum(score: Score, mix: Mixture) -> tuple[Tensor, str] | None:
+    terms = sum_of(score)
+    if terms is None:
+        return None
+    if not agrees(score, mix, terms.margin):
+        return None
+    mine, theirs = (parts_of(terms, part, mix.feature_of, mix.m) for part in (mix.x, mix.rows))
+    return mine - theirs.mean(0), "additive" if len(terms.knots) else "linear"  # (2)
+
+
+def _of_trees(score: Score, mix: Mixture) -> tuple[Tensor, str] | None:
+    games = None if score.forest is None else LeafGames.of(score.forest, mix.feature_of, mix.m)
+    if games is None or not (games.fits(mix.x) and games.fits(mix.rows)):
+        return None
+    if not agrees(score, mix, games.scores):
+        return None
+    out = mix.x.new_zeros(len(mix.x), mix.m)
+    for rows in games.parts(mix.rows):
+        behind, share = games.bad(rows), len(rows) / len(mix.rows)
+        out += share * torch.cat([games.shapley(games.bad(x), behind) for x in games.parts(mix.x)])  # (3)
+    return out, "tree ensemble"

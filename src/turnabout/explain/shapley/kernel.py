@@ -130,7 +130,7 @@ class KernelShap(Explainer):
         min over g(z) = phi_0 + phi @ z  of  sum over z of pi(|z|) (f_x(z) - g(z))^2,  g(0) = f_x(0), g(1) = f_x(1)  (1)
 
     with pi the Shapley kernel and f_x(z) the score with the features outside z removed. The masks are the same for
-    everyone, so one factorisation serves all people, and an attribution does not depend on the company it is in.
+    everyone, so one factorisation serves all people, and an attribution does not depend on the other rows of the table.
     base + sum of the values is the output, without error.
 
     Use it where ExactShapley does not apply: many features and a score whose structure is not known. It samples masks,

@@ -159,14 +159,8 @@ class IntegratedGradients(Explainer):
 
 
 @dataclass(frozen=True)
-class Differences:
+class Differences(Add):
     """Z = x + xi, with gradients by central differences (2)."""
-
-    def width(self, d: int) -> int:
-        return d
-
-    def values(self, score: Score, x: Tensor, xi: Tensor) -> Tensor:
-        return score.values(x.unsqueeze(1) + xi)
 
     def gradients(self, score: Score, x: Tensor, xi: Tensor) -> Tensor:
         people = max(1, CHUNK // max(1, len(xi) * x.shape[1] ** 2))

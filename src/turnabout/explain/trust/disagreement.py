@@ -12,7 +12,6 @@ import pandas as pd
 from turnabout.core import Attribution
 from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
-from turnabout.explain.records import known
 from turnabout.markup import report_html
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Json
@@ -120,8 +119,8 @@ def disagreement(attributions: Mapping[str, Attribution], k: int = 4) -> Disagre
                 "sign_agreement": (both & same_sign).sum(1) / k,  # (2)
                 "rank_agreement": (both & same_place).sum(1) / k,  # (3)
                 "signed_rank_agreement": (both & same_place & same_sign).sum(1) / k,  # (4)
-                "rank_correlation": known(correlation(ranks[i], ranks[j])),  # (5)
-                "pairwise_rank_agreement": known(_same_order(sizes[i], sizes[j])),  # (6)
+                "rank_correlation": pd.array(correlation(ranks[i], ranks[j]), dtype="Float64"),  # (5)
+                "pairwise_rank_agreement": pd.array(_same_order(sizes[i], sizes[j]), dtype="Float64"),  # (6)
             },
             index=index,
         ).astype("Float64")

@@ -12,7 +12,6 @@ import torch
 from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.explainer import Explainer
-from turnabout.explain.records import known
 from turnabout.explain.score import Function, Output, Score, as_points
 from turnabout.markup import report_html
 from turnabout.models import Model
@@ -225,7 +224,7 @@ def _wrap(search: _Search, schema: Schema | None, index: pd.Index, radius: float
     change = (search.score(search.best) - search.value).numpy()
     table = pd.DataFrame(
         {
-            "angle": known(angle),
+            "angle": pd.array(angle, dtype="Float64"),
             "moved": (search.best - search.x).abs().amax(1).numpy(),
             "score_change": change,
             "top_kept": same_top,

@@ -57,7 +57,7 @@ def pick(explanations: Attribution | pd.DataFrame | np.ndarray, budget: int = 5,
     `budget` people. Ties go to the lowest row, and the search stops when nobody adds anything; the reference goes on
     with arbitrary people, and gives ties to the highest row.
 
-    Use it to choose whose explanations to read. On directions of recourse (`answer.as_attribution(schema)`) it picks
+    Use it to choose whose explanations to read. On directions of recourse (`answer.to_directions(schema)`) it picks
     refused people whose advice, taken together, shows most of what people are told to change.
 
     Parameters

@@ -12,7 +12,6 @@ import pandas as pd
 from turnabout.documents import Document
 from turnabout.errors import ExplainError
 from turnabout.explain.explainer import Explainer
-from turnabout.explain.records import known
 from turnabout.explain.score import Function, Output, Score, check_seed
 from turnabout.explain.trust.disagreement import correlation, mean_ranks
 from turnabout.intervals import mean_interval
@@ -164,7 +163,7 @@ def _compare(base: np.ndarray, others: np.ndarray, index: pd.Index, alike: float
             first, second = np.triu_indices(m, 1)
             pairs = correlation(ranks[first], ranks[second])  # (m (m - 1) / 2, n)
     table = pd.DataFrame(
-        {name: known(values.ravel()) for name, values in found.items()},
+        {name: pd.array(values.ravel(), dtype="Float64") for name, values in found.items()},
         index=pd.MultiIndex.from_product([range(m), index], names=["model", "person"]),
     )
     (size, size_interval), (signed, signed_interval) = (_over_models(found[name]) for name in ("size", "signed"))

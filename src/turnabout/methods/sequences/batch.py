@@ -8,9 +8,9 @@ import torch
 
 from turnabout.actions.free import FreeScript
 from turnabout.actions.steps import Path, Script
-from turnabout.methods.incumbent import PerPerson
 from turnabout.methods.sequences.rules import Rules
 from turnabout.methods.sequences.state_margins import StateMargins
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 SLACK = 1e-12  # conditions may be touched this closely, in natural sizes; the hard check comes on printed states
@@ -41,9 +41,9 @@ class Batch:
         """(B, T, P) which parameters a row has."""
         return self.script.used.transpose(0, 1)
 
-    def pick(self, rows: Tensor) -> Batch:
+    def take(self, rows: Tensor) -> Batch:
         """Some of the rows."""
-        return replace(self, owner=self.owner[rows], script=self.script.pick(rows), lo=self.lo[rows], hi=self.hi[rows])
+        return replace(self, owner=self.owner[rows], script=self.script.take(rows), lo=self.lo[rows], hi=self.hi[rows])
 
     def margin(self, path: Path) -> Tensor:
         """(B,) at the end of the path."""
@@ -102,7 +102,7 @@ class Batch:
 
 
 @dataclass
-class Best(PerPerson):
+class Best(TensorRows):
     """The cheapest allowed and accepted parameters of each row so far, and what they cost."""
 
     r: Tensor  # (B, T, P)

@@ -167,7 +167,7 @@ class Published:
     def run(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Parameters (B, T, P) and relaxed costs (B,), inf where no iterate was accepted; every row on its own."""
         unit = torch.tensor(self.units, dtype=batch.start.dtype, device=batch.start.device)
-        kept = [self._row(batch.pick(row.unsqueeze(0)), unit) for row in torch.arange(len(batch.owner))]
+        kept = [self._row(batch.take(row.unsqueeze(0)), unit) for row in torch.arange(len(batch.owner))]
         return torch.stack([r for r, _ in kept]), torch.tensor([cost for _, cost in kept])
 
     def _miss(self, batch: Batch, path: Path) -> Tensor:

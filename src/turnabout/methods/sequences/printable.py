@@ -11,6 +11,7 @@ import torch
 
 from turnabout.actions import BoundActions
 from turnabout.actions.steps import TINY
+from turnabout.core.candidates import places
 from turnabout.core.plan import PlanColumns, Plans, replay
 from turnabout.core.problem import Problem
 from turnabout.core.run import Run
@@ -131,7 +132,7 @@ class PlanPrinter:
             start[k, : len(parameters)] = parameters
         clear, expired = clearance(self.problem), lambda: self.run.expired
         cost = torch.full_like(start[:, 0, 0], torch.inf)
-        slot = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
+        slot = places(owner)
         turns = torch.arange(len(owner), device=x.device)
         if self.run.time_limit is not None:  # everyone's first plan first
             turns = slot.argsort(stable=True)

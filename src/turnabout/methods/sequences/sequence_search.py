@@ -75,7 +75,6 @@ class SequenceSearch:
     max_steps: int
     beam: int
     expired: Callable[[], bool]
-    progress: Callable[[int, int], None] | None = None
     parts: Parts = field(default_factory=lambda: Run().parts)  # of a batch, as many as the time limit allows
 
     def __post_init__(self) -> None:

@@ -65,13 +65,7 @@ class SequenceSet:
 
     def normal(self, sequence: ActionSequence) -> tuple[ActionSequence, list[int]]:
         """The normal form of a sequence, and the place each of its actions had."""
-        left = list(range(len(sequence)))
-        order: list[int] = []
-        while left:
-            # actions that may stand next: those that commute with all actions still before them
-            ready = [k for k in left if all(self._commute[sequence[k]][sequence[j]] for j in left if j < k)]
-            order.append(min(ready, key=lambda k: (sequence[k], k)))
-            left.remove(order[-1])
+        order = normal_order(sequence, self._commute)
         return tuple(sequence[k] for k in order), order
 
     def up_to(self, length: int) -> list[ActionSequence]:
@@ -82,6 +76,18 @@ class SequenceSet:
             level = [longer for sequence in level for longer in self.extensions(sequence)]
             out += level
         return out
+
+
+def normal_order(sequence: ActionSequence, commute: list[list[bool]]) -> list[int]:
+    """The places of a sequence's actions in its normal form, given which of the actions commute."""
+    left = list(range(len(sequence)))
+    order: list[int] = []
+    while left:
+        # actions that may stand next: those that commute with all actions still before them
+        ready = [k for k in left if all(commute[sequence[k]][sequence[j]] for j in left if j < k)]
+        order.append(min(ready, key=lambda k: (sequence[k], k)))
+        left.remove(order[-1])
+    return order
 
 
 def as_tensor(sequences: list[ActionSequence], length: int, device: torch.device | str = "cpu") -> Tensor:

@@ -13,8 +13,8 @@ from turnabout.core.run import Run
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.carlini import Descent, Relaxation
+from turnabout.methods.sequences.parameter_prices import own_prices
 from turnabout.methods.sequences.rules import Rules
-from turnabout.methods.sequences.shrink import shrink
 from turnabout.methods.sequences.starts import draw, scan, screen
 from turnabout.methods.sequences.state_margins import StateMargins
 from turnabout.methods.sequences.trust import walk
@@ -25,6 +25,8 @@ from turnabout.typing import Tensor
 Parts = Callable[..., Iterator[slice]]
 STARTS = 64  # rows that one sequence stands for, roughly
 WIDER = 4  # how many times more draws are looked at where no gradient leads on
+HALVINGS = 16
+FINELY = 40  # where rules join columns: no convex step has found their edge before
 ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
 
 
@@ -41,7 +43,7 @@ class Effort:
     """How hard to look for the parameters of one sequence.
 
     draws : points looked at; restarts : how many of them are improved; descent : Adam on (3) of the paper before the
-    walk, None for none; rounds : convex steps along the boundary; teeth : points of the comb over a single parameter.
+    walk, None for none; rounds : convex steps along the boundary; teeth : points of the grid over a single parameter.
     """
 
     draws: int = 64
@@ -92,7 +94,7 @@ class Solver:
         ]
         if (done := sum(len(part.cost) for part in parts)) < len(owner):  # no time
             parts.append(Best.none(warm[done:, 0]))
-        return Best(*(torch.cat([getattr(part, name) for part in parts]) for name in ("r", "cost", "margin")))
+        return Best.join(parts)
 
     def batch(self, owner: Tensor, sequences: Tensor) -> Batch:
         """Rows for one sequence and person each."""
@@ -106,7 +108,7 @@ class Solver:
         start = torch.cat([self._starts(batch, sequences, budget, target, again), warm], 1)
         count = start.shape[1]
         rows = torch.arange(len(owner), device=owner.device).repeat_interleave(count)
-        many, r = batch.pick(rows), start.flatten(0, 1)
+        many, r = batch.take(rows), start.flatten(0, 1)
         r = many.limits(torch.where(many.used, r, torch.zeros_like(r)))[0]
         goal = target[rows]
         best = Best.none(r)
@@ -128,7 +130,7 @@ class Solver:
         return out
 
     def _starts(self, batch: Batch, sequences: Tensor, budget: Tensor, target: Tensor, again: bool) -> Tensor:
-        """(B, restarts, T, P): the best of some draws; of a comb for sequences with one parameter; 0 without any."""
+        """(B, restarts, T, P): the best of some draws; of a grid for sequences with one parameter; 0 without any."""
         steps, effort = sequences.shape[1], self.effort
         draws = effort.draws * (1 if isinstance(self.decision.model, Differentiable) else WIDER)
         if self.actions.free:
@@ -138,13 +140,13 @@ class Solver:
         r = torch.zeros(len(sequences), effort.restarts, steps, batch.script.gain.shape[2]).to(batch.start)
         several, single = (count > 1).nonzero().squeeze(1), (count == 1).nonzero().squeeze(1)
         if len(several):
-            part = batch.pick(several)
+            part = batch.take(several)
             drawn = draw(part, draws, budget[several], self.generator("draw", _look(again), steps))
             r[several] = screen(part, drawn, effort.restarts, target[several])
         if len(single):
-            part = batch.pick(single)
-            comb = scan(part, effort.teeth, budget[single])
-            r[single] = screen(part, comb, effort.restarts, target[single])
+            part = batch.take(single)
+            grid = scan(part, effort.teeth, budget[single])
+            r[single] = screen(part, grid, effort.restarts, target[single])
         return r
 
     def _free_starts(self, batch: Batch, sequences: Tensor, draws: int, generator: np.random.Generator) -> Tensor:
@@ -152,7 +154,7 @@ class Solver:
         from turnabout.actions.free import starts
 
         rows = torch.arange(len(sequences), device=sequences.device).repeat_interleave(draws)
-        many = batch.pick(rows)
+        many = batch.take(rows)
         r = torch.zeros(len(rows), sequences.shape[1], batch.script.gain.shape[2], dtype=many.start.dtype).to(
             sequences.device
         )
@@ -177,8 +179,52 @@ def _look(again: bool) -> str:
 
 
 def _first(best: Best, rows: int, count: int) -> Best:
-    """The best of each row's restarts: cheapest accepted, else nearest."""
+    """The best of `count` candidates for each row: the cheapest accepted, else the nearest."""
     cost, margin = best.cost.reshape(rows, count), best.margin.reshape(rows, count)
     pick = torch.where(torch.isfinite(cost).any(1), cost.argmin(1), margin.argmax(1))
     at = torch.arange(rows, device=cost.device) * count + pick
     return best.take(at)
+
+
+# -- back to the boundary without gradients ---------------------------------------------------------------------------
+
+
+def shrink(
+    batch: Batch, best: Best, target: Tensor, rounds: int = 1, expired: Callable[[], bool] = lambda: False
+) -> None:
+    """Improve best in place: bisection of rho s towards s = 0, and of one parameter at a time.
+
+    Works for any model; where acceptance is not monotone along the way, it stops at the first boundary it brackets.
+    """
+    for _ in range(rounds):
+        live = torch.isfinite(best.cost).nonzero().squeeze(1)
+        if not len(live) or expired():
+            return
+        r = best.r[live]
+        part = batch.take(live)
+        count = r[0].numel()
+        # which parameters go back: all of them, or one alone; the whole of them side by side
+        marks = torch.cat([torch.ones(1, count), torch.eye(count)]).to(r).reshape(-1, *r.shape[1:])
+        rows = torch.arange(len(live), device=r.device).repeat_interleave(len(marks))
+        many = part.take(rows)
+        which = marks.repeat(len(live), 1, 1)
+        out = best.take(live[rows])
+        halvings = HALVINGS if batch.rules is None else FINELY
+        _bisect(many, out, own_prices(part, r)[2][rows], which, target[live][rows], halvings)
+        best.put(live, _first(out, len(live), len(marks)))
+
+
+def _bisect(batch: Batch, best: Best, rest: Tensor, which: Tensor, target: Tensor, halvings: int) -> None:
+    """Halve the way from the parameters of best back to `rest`, for the parameters marked by `which` (B, T, P)."""
+    far = best.r.clone()
+    low, high = torch.zeros_like(target), torch.ones_like(target)
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        share = 1 - which * (1 - middle.view(-1, 1, 1))
+        r = batch.limits(rest + share * (far - rest))[0]
+        with torch.no_grad():
+            path = batch.script.roll(batch.start, r)
+            margin, cost = batch.margin(path), path.cost.sum(1)
+        good = batch.kept(path) & (margin >= target)
+        best.offer(r, cost, margin, good, target)
+        high, low = torch.where(good, middle, high), torch.where(good, low, middle)

@@ -23,7 +23,7 @@ def draw(batch: Batch, draws: int, budget: Tensor, generator: np.random.Generato
     kind = torch.as_tensor(generator.integers(0, 8, (draws, steps, count)), device=batch.start.device)
     size = torch.as_tensor(10.0 ** generator.uniform(-3, 0, (draws, steps, count)), device=batch.start.device)
     rows = torch.arange(len(batch.owner), device=batch.start.device).repeat_interleave(draws)
-    many = batch.pick(rows)
+    many = batch.take(rows)
     fit = (len(batch.owner), 1, 1)
     share, kind, size = (part.repeat(fit) for part in (share, kind, size))
     share = torch.where(kind >= 6, share.round(), share)  # at an end
@@ -50,7 +50,7 @@ def draw(batch: Batch, draws: int, budget: Tensor, generator: np.random.Generato
 def screen(batch: Batch, r: Tensor, keep: int, target: Tensor) -> Tensor:
     """Of r (B, draws, T, P) the `keep` best of each row: accepted ones by cost, then the others by margin."""
     rows, draws = r.shape[:2]
-    many = batch.pick(torch.arange(rows, device=r.device).repeat_interleave(draws))
+    many = batch.take(torch.arange(rows, device=r.device).repeat_interleave(draws))
     with torch.no_grad():
         path = many.script.roll(many.start, r.flatten(0, 1))
         margin = many.margin(path)
@@ -60,22 +60,22 @@ def screen(batch: Batch, r: Tensor, keep: int, target: Tensor) -> Tensor:
     inf = torch.full_like(cost, torch.inf)
     # accepted: a small number that grows with cost; others: 2 and more, the nearer the better
     rank = torch.where(good, cost / (1 + cost), torch.where(allowed, 2 - torch.tanh(margin / 10), inf))
-    # the best of each heat: cheap ones alone would all lie in one basin
-    heats = rank.reshape(rows, keep, draws // keep)
-    first = heats.argmin(2) + torch.arange(keep, device=r.device) * (draws // keep)
+    # the best of each group of draws: the cheapest of all would lie in one basin
+    groups = rank.reshape(rows, keep, draws // keep)
+    first = groups.argmin(2) + torch.arange(keep, device=r.device) * (draws // keep)
     return r.gather(1, first[..., None, None].expand(-1, -1, *r.shape[2:]))
 
 
 def scan(batch: Batch, points: int, budget: Tensor) -> Tensor:
-    """(B, points, T, P) for sequences with one parameter: a comb over its limits, dense near doing nothing.
+    """(B, points, T, P) for sequences with one parameter: a grid over its limits, dense near zero change.
 
-    Half of the teeth stand evenly, half geometrically from the kink outward, on both sides of it.
+    Half of the points lie evenly, half geometrically from the kink outward, on both sides of it.
     """
     b_rows, steps, count = len(batch.owner), batch.script.steps, batch.script.gain.shape[2]
     even = torch.linspace(1 / points, 1, points // 4, dtype=batch.start.dtype, device=batch.start.device)
     growing = torch.logspace(-6, 0, points // 4, dtype=even.dtype, device=even.device)
-    comb = torch.cat([even, growing])
-    r = torch.zeros(b_rows, 2 * len(comb), steps, count, dtype=even.dtype, device=even.device)
+    grid = torch.cat([even, growing])
+    r = torch.zeros(b_rows, 2 * len(grid), steps, count, dtype=even.dtype, device=even.device)
     still = torch.zeros(b_rows, steps, count, dtype=even.dtype, device=even.device)
     old = batch.start
     for t in range(steps):
@@ -85,8 +85,8 @@ def scan(batch: Batch, points: int, budget: Tensor) -> Tensor:
             far = torch.minimum(reach(absolute, squared, budget), FAR * batch.script.unit[t, :, p])
             kink = torch.minimum(torch.maximum(kink, a), b)
             down, up = (kink - torch.maximum(a, kink - far)).clamp(min=0), (torch.minimum(b, kink + far) - kink)
-            side = torch.cat([-down.unsqueeze(1) * comb, up.clamp(min=0).unsqueeze(1) * comb], 1)
-            tooth = kink.unsqueeze(1) + side
-            r[:, :, t, p] = torch.where(batch.script.used[t, :, p].unsqueeze(1) & (a <= b).unsqueeze(1), tooth, 0.0)
+            side = torch.cat([-down.unsqueeze(1) * grid, up.clamp(min=0).unsqueeze(1) * grid], 1)
+            point = kink.unsqueeze(1) + side
+            r[:, :, t, p] = torch.where(batch.script.used[t, :, p].unsqueeze(1) & (a <= b).unsqueeze(1), point, 0.0)
         old = batch.script.move(t, old, still[:, t])
     return r

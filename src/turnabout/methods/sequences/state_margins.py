@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from turnabout.actions.steps import StepTables
+from turnabout.core.candidates import places
 from turnabout.models import Model, ReluNet
 from turnabout.rules import KnownLevels
 from turnabout.typing import Tensor
@@ -70,7 +71,6 @@ class StateMargins:
 def _in_turn(owner: Tensor) -> Tensor:
     """The rows in an order that gives everyone their first before anyone their second: questions may run out."""
     order = owner.argsort(stable=True)
-    mine = owner[order]
     turn = torch.empty_like(owner)
-    turn[order] = torch.arange(len(owner), device=owner.device) - torch.searchsorted(mine, mine)
+    turn[order] = places(owner[order])
     return turn.argsort(stable=True)

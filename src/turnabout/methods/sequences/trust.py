@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 
 from turnabout.methods.sequences.batch import Batch, Best
 from turnabout.methods.sequences.parameter_prices import own_prices, reach
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 HALVINGS = 28  # of the multiplier, on a logarithmic scale
 TINIEST = 1e-12  # smallest multiplier looked at, as a share of the largest
-TIRED = 5  # steps without progress after which a row rests
+STALLED = 5  # steps without progress after which a row is left as it is
 AIM = 1e-11  # beyond the margin asked for: on a linear piece a step lands exactly where it aims, but for rounding
 
 
@@ -81,7 +82,7 @@ def convex_step(price: Prices, up: Tensor, need: Tensor, low: Tensor, high: Tens
 
 
 @dataclass
-class Point:
+class Point(TensorRows):
     """Where each row of a batch stands: parameters (B, T, P), their limits, margin and cost with their slopes."""
 
     r: Tensor
@@ -99,19 +100,13 @@ class Point:
         r, low, high = batch.limits(r)
         return cls(r, low, high, *batch.gradients(r))
 
-    def pick(self, rows: Tensor) -> Point:
-        return Point(*(getattr(self, name)[rows] for name in POINT))
-
-    def take(self, other: Point, where: Tensor) -> Point:
-        """The other's rows where `where`, else these."""
+    def replaced(self, where: Tensor, other: Point) -> Point:
+        """The other's rows where `where` (B,) is True, else these."""
         parts = []
-        for name in POINT:
-            mine, theirs = getattr(self, name), getattr(other, name)
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(other, f.name)
             parts.append(torch.where(where.view(-1, *[1] * (mine.dim() - 1)), theirs, mine))
         return Point(*parts)
-
-
-POINT = tuple(Point.__dataclass_fields__)
 
 
 def walk(
@@ -126,34 +121,34 @@ def walk(
     best.offer(here.r, here.cost, here.margin, here.kept, target)
     rows = torch.arange(len(r), device=r.device)
     radius, weight = torch.full_like(target, 0.5), torch.zeros_like(target)
-    tired = torch.zeros_like(rows)
-    awake = torch.ones_like(rows, dtype=torch.bool)  # who rests stays at rest, so that no answer depends on the crowd
+    stalled = torch.zeros_like(rows)
+    active = torch.ones_like(rows, dtype=torch.bool)  # never again once False: no row depends on the others
     for step in range(1, rounds + 1):
         there, lam = _trial(batch, here, target, radius)
         weight = torch.maximum(weight, 2 * lam)
-        _offer(best, rows, there, target, awake)
+        _offer(best, rows, there, target, active)
         before = here.cost + weight * (target - here.margin).clamp(min=0)
         after = there.cost + weight * (target - there.margin).clamp(min=0)
-        better = (after < before) & (there.kept | ~here.kept) & awake
-        tired = torch.where(better & (after < before - 1e-6 * before.abs()), torch.zeros_like(tired), tired + 1)
-        here = here.take(there, better)
+        better = (after < before) & (there.kept | ~here.kept) & active
+        stalled = torch.where(better & (after < before - 1e-6 * before.abs()), torch.zeros_like(stalled), stalled + 1)
+        here = here.replaced(better, there)
         radius = torch.where(better, radius * 2, radius * 0.35).clamp(1e-9, 4.0)
         if expired():
             return
         if step % 4 == 0:
-            awake &= tired < TIRED
-            live = awake.nonzero().squeeze(1)
+            active &= stalled < STALLED
+            live = active.nonzero().squeeze(1)
             if not len(live):
                 return
             if len(live) < 0.8 * len(rows):
-                batch, here, rows = batch.pick(live), here.pick(live), rows[live]
-                target, radius, weight, tired = target[live], radius[live], weight[live], tired[live]
-                awake = awake[live]
+                batch, here, rows = batch.take(live), here.take(live), rows[live]
+                target, radius, weight, stalled = target[live], radius[live], weight[live], stalled[live]
+                active = active[live]
 
 
-def _offer(best: Best, rows: Tensor, point: Point, target: Tensor, awake: Tensor) -> None:
+def _offer(best: Best, rows: Tensor, point: Point, target: Tensor, active: Tensor) -> None:
     part = best.take(rows)
-    part.offer(point.r, point.cost, point.margin, point.kept & awake, target)
+    part.offer(point.r, point.cost, point.margin, point.kept & active, target)
     best.put(rows, part)
 
 

@@ -45,7 +45,7 @@ def attainable(model: Decider, x: Tensor, moves: AuditMoves, delta: float, seed:
     ReLU nets. Both are exact, and what only rounding would decide is unknown. Otherwise a search, at random and by
     gradient where there is one; and for whom it finds nothing, bounds on the margin of ReLU nets and trees over smaller
     and smaller boxes; then, of trees whose leaves are boxes, the cells where they meet, up to a number. What
-    none of these settles stays unknown. Nobody's answer depends on who else is asked about.
+    none of these settles stays unknown. Answers do not depend on the other points.
     """
     if isinstance(model, LinearMargin):
         return _linear(model, asking(model), x, moves, delta)

@@ -42,7 +42,7 @@ class AuditMoves(ABC):
     def draw(self, x: Tensor, delta: float, draws: int, rng: np.random.Generator) -> Tensor:
         """Allowed moves at random, (n, d) -> (n, draws, d).
 
-        The same ones for everybody but for their bounds, so that nobody's answer hangs on who else is asked about.
+        The same for every point, but for its bounds, so that answers do not depend on the other points.
         """
 
     def room(self, x: Tensor, delta: float) -> tuple[Tensor, Tensor]:

@@ -186,7 +186,7 @@ class Sticky:
     def recommend(self, keys: Sequence[Hashable], points: Tensor) -> Tensor:
         """Directions (n, d) for people with these keys, who stand at points (n, d) now.
 
-        Whoever has been told nothing yet (phi was 0) is asked about again.
+        People without a direction so far (phi was 0) are asked about again.
         """
         x = read_points(points)
         if len(keys) != len(x) or len(set(keys)) != len(keys):

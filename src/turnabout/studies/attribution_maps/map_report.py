@@ -111,9 +111,7 @@ def audit_attribution(
         notes.append(f"continuity and conflicts rest on the first {most} refused points.")
         refused = refused[:most]
     steady = continuity(phi, refused, rhos, top=top, seed=seed)
-    columns: tuple[int, ...] = ()
-    if isinstance(allowed, OneFeature) or x.shape[1] == 1:
-        columns = allowed.columns(x.shape[1]) if isinstance(allowed, OneFeature) else (0,)
+    columns = allowed.columns(x.shape[1]) if isinstance(allowed, OneFeature) else (0,) if x.shape[1] == 1 else ()
     conflicts = tuple(in_conflict(model, refused, delta, c, allowed.bounds) for c in columns)
     starts: list[ConflictPair] = []
     for report in conflicts:
@@ -126,7 +124,15 @@ def audit_attribution(
             )
     if not columns and len(refused):
         starts = list(find_conflicts(model, refused, delta, allowed, seed=seed))
-    witness, tried, broken = None, 0, 0
+    witness, tried, broken = _first_witness(model, phi, starts, delta, allowed, x)
+    return AttributionAudit(float(delta), sensitivity, steady, conflicts, witness, tried, broken, tuple(notes))
+
+
+def _first_witness(
+    model: Decider, phi: AttributionMap, starts: Sequence[ConflictPair], delta: float, allowed: AuditMoves, x: Tensor
+) -> tuple[Witness | None, int, int]:
+    """The first witness between pairs of points; how many pairs were tried, and for how many the premise broke."""
+    tried = broken = 0
     for pair in starts:
         a, b, w = (x.new_tensor(part) for part in (pair.x_a, pair.x_b, pair.direction))
         try:
@@ -136,5 +142,5 @@ def audit_attribution(
             continue
         tried += 1
         if witness is not None:
-            break
-    return AttributionAudit(float(delta), sensitivity, steady, conflicts, witness, tried, broken, tuple(notes))
+            return witness, tried, broken
+    return None, tried, broken

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from turnabout.schema import Category, Feature, Schema
-from turnabout.studies.domains.domain import Domain, DomainRecipe, read_actions
-from turnabout.studies.domains.study import (
-    CITATION,
-    SECONDS_PER_SEQUENCE,
-    Standardization,
-    number,
-    read_model,
-    read_people,
-    source,
-)
+from turnabout.studies.domains.domain import Domain, DomainRecipe
+from turnabout.studies.domains.study import SECONDS_PER_SEQUENCE, Standardization, number, read_domain, source
 
 HIGH = 1  # logit of the high income
 
@@ -74,16 +66,13 @@ def schema(whole: bool = False) -> Schema:
 
 
 def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
-    rows, network = contents
-    columns = schema(whole)
-    people = read_people(rows, columns, SCALES)
-    return Domain(
-        name="adult",
-        schema=columns,
-        model=read_model(network, columns, SCALES, HIGH, people),
-        people=people,
-        actions=read_actions("adult_actions.yaml"),
-        about=f"{CITATION} Data: Barry Becker and Ronny Kohavi, Adult, UCI, 1996 (CC BY 4.0). The study drops fnlwgt "
+    return read_domain(
+        "adult",
+        schema(whole),
+        SCALES,
+        HIGH,
+        contents,
+        about="Data: Barry Becker and Ronny Kohavi, Adult, UCI, 1996 (CC BY 4.0). The study drops fnlwgt "
         "and education, which leaves 12 features where its table says 14. The limits of capital gain and loss are "
         "read in dollars; the released code compares standardised amounts with them. Three of the hundred people earn "
         "more than 50,000 dollars in the census file though the study's file labels them low; the network refuses all.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 
 import pandas as pd
 
@@ -76,8 +75,3 @@ class DomainRecipe:
     actions: int
     sources: tuple[SourceFile, ...]
     build: Callable[[tuple[bytes, ...], bool], Domain]
-
-
-def read_actions(file: str) -> ActionSet:
-    """The actions in a YAML file of this package."""
-    return ActionSet.from_yaml(resources.files("turnabout.studies.domains").joinpath(file).read_text(encoding="utf-8"))

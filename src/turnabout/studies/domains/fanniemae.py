@@ -7,16 +7,8 @@ import io
 import pandas as pd
 
 from turnabout.schema import Feature, Number, Schema
-from turnabout.studies.domains.domain import Domain, DomainRecipe, read_actions
-from turnabout.studies.domains.study import (
-    CITATION,
-    SECONDS_PER_SEQUENCE,
-    Standardization,
-    number,
-    read_model,
-    read_people,
-    source,
-)
+from turnabout.studies.domains.domain import Domain, DomainRecipe
+from turnabout.studies.domains.study import SECONDS_PER_SEQUENCE, Standardization, number, read_domain, source
 
 REPAID = 0  # logit of the repaid loan
 DECIMALS = {"OrInterestRate": 3}  # the others are whole
@@ -49,17 +41,15 @@ def _scales(statistics: pd.DataFrame) -> dict[str, Standardization]:
 
 
 def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
-    rows, network, statistics = contents
-    table = pd.read_csv(io.BytesIO(statistics))
+    table = pd.read_csv(io.BytesIO(contents[2]))  # of statistics
     columns, scales = schema(tuple(table["name"]), whole), _scales(table)
-    people = read_people(rows, columns, scales)
-    return Domain(
-        name="fanniemae",
-        schema=columns,
-        model=read_model(network, columns, scales, REPAID, people),
-        people=people,
-        actions=read_actions("fanniemae_actions.yaml"),
-        about=f"{CITATION} Data: Fannie Mae, Single-Family Loan Performance Data, under Fannie Mae's own terms; only "
+    return read_domain(
+        "fanniemae",
+        columns,
+        scales,
+        REPAID,
+        contents,
+        about="Data: Fannie Mae, Single-Family Loan Performance Data, under Fannie Mae's own terms; only "
         "the study's hundred people are known, and no training data. Five columns come with a mean and a deviation "
         "and are in their own units, the other 167 stay standardised and fixed. The study's table counts 21 features.",
         published={

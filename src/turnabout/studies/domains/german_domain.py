@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from turnabout.schema import Category, Feature, Number, Schema
-from turnabout.studies.domains.domain import Domain, DomainRecipe, read_actions
-from turnabout.studies.domains.study import (
-    CITATION,
-    SECONDS_PER_SEQUENCE,
-    Standardization,
-    number,
-    read_model,
-    read_people,
-    source,
-)
+from turnabout.studies.domains.domain import Domain, DomainRecipe
+from turnabout.studies.domains.study import SECONDS_PER_SEQUENCE, Standardization, number, read_domain, source
 
 GOOD = 0  # logit of the good risk
 
@@ -62,16 +54,13 @@ def _codes(*numbers: int) -> tuple[str, ...]:
 
 
 def _build(contents: tuple[bytes, ...], whole: bool) -> Domain:
-    rows, network = contents
-    columns = schema(whole)
-    people = read_people(rows, columns, SCALES)
-    return Domain(
-        name="german",
-        schema=columns,
-        model=read_model(network, columns, SCALES, GOOD, people),
-        people=people,
-        actions=read_actions("german_actions.yaml"),
-        about=f"{CITATION} Data: Statlog German credit, Hans Hofmann, UCI, 1994 (CC BY 4.0), with the codes of the "
+    return read_domain(
+        "german",
+        schema(whole),
+        SCALES,
+        GOOD,
+        contents,
+        about="Data: Statlog German credit, Hans Hofmann, UCI, 1994 (CC BY 4.0), with the codes of the "
         "published file; their published meanings are wrong in places (Groemping 2019: A201 and A202 are exchanged, "
         "among others), so a letter must not spell them out. AdjustLoanPeriod keeps amount / duration and costs the "
         "squared relative change of the amount, as the paper means it; the released code adds the new duration to the "

@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
+from turnabout.actions import ActionSet
 from turnabout.datasets.data_files import SourceFile
 from turnabout.models import Model, wrap
 from turnabout.schema import Category, Number, Schema
+from turnabout.studies.domains.domain import Domain
 from turnabout.typing import Moves, Tensor
 
 CITATION = (
@@ -59,6 +62,23 @@ def number(
     if whole is not None:
         return Number(name, low, high, whole, unit, moves, label)
     return Number(name, low, high, None, unit, moves, label, decimals=decimals)
+
+
+def read_domain(
+    name: str,
+    schema: Schema,
+    scales: Mapping[str, Standardization],
+    yes: int,
+    contents: tuple[bytes, ...],
+    about: str,
+    published: Mapping[str, float],
+) -> Domain:
+    """A domain from the study's rows and network, the first two contents, and the YAML file of its actions."""
+    rows, network = contents[:2]
+    people = read_people(rows, schema, scales)
+    text = resources.files("turnabout.studies.domains").joinpath(f"{name}_actions.yaml").read_text(encoding="utf-8")
+    model = read_model(network, schema, scales, yes, people)
+    return Domain(name, schema, model, people, ActionSet.from_yaml(text), f"{CITATION} {about}", published)
 
 
 def read_people(rows: bytes, schema: Schema, scales: Mapping[str, Standardization]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 from turnabout.audit.estimate import Estimate
 from turnabout.audit.risk.assess import Setting, assess
 from turnabout.audit.risk.risk_report import RiskReport
-from turnabout.audit.risk.sums import Stand
+from turnabout.audit.risk.sums import Population
 from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.intervals import Rate
@@ -165,7 +165,7 @@ def _repeat(
     eta0, eta1 = study.eta(draw.x), study.eta(landing)
     chance = eta0 + compliance * (eta1 - eta0)
     coin = rng.random(n) < 0.5
-    stand = Stand(
+    population = Population(
         accepted=accepted,
         offered=~accepted,
         moves=np.where(accepted, 0.0, accept),
@@ -177,7 +177,7 @@ def _repeat(
         offer=~accepted & (chance * (GAIN + LOSS) >= LOSS),
     )
     setting = Setting(gain=GAIN, loss=LOSS, bootstrap=bootstrap, confidence=confidence, seed=int(rng.integers(2**63)))
-    return assess(stand, {"heads": coin, "tails": ~coin}, setting)
+    return assess(population, {"heads": coin, "tails": ~coin}, setting)
 
 
 def _figures(report: RiskReport) -> dict[str, Estimate]:

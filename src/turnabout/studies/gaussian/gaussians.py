@@ -268,7 +268,7 @@ def _probability(value: Any) -> np.ndarray:
 
 
 def _accepted(probability: float) -> float:
-    """One probability from 1/2 up: whoever lands lower is refused still."""
+    """One probability from 1/2 up: people who land lower are still refused."""
     p = _probability(probability)
     if p.ndim or p < 0.5:
         raise TurnaboutError(f"landing at {probability!r} is refused.", hint="land at 0.5 or more, all at one place.")

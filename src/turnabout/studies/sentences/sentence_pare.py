@@ -146,7 +146,7 @@ class SentencePare(Parameters):
         self.threshold = threshold
         self.seed = seed
 
-    # -- manners ----------------------------------------------------------------------------------------------
+    # -- scikit-learn ----------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
@@ -257,7 +257,7 @@ class SentencePare(Parameters):
             status, after, shown = Status.NOT_FOUND, float(mine[best]) if some else float(before[i]), ("", "", "")
             if before[i] >= self.threshold:
                 status, after = Status.ACCEPTED, float(before[i])
-            elif some and after >= self.threshold + GUARD:  # also when it is scored in other company
+            elif some and after >= self.threshold + GUARD:  # also when it is scored in another batch
                 status, shown = Status.FOUND, (some[best].sentence, some[best].word, some[best].antonym)
             rows.append((status, *shown, float(before[i]), after, len(some)))
         index = sentences.index if isinstance(sentences, pd.Series) else None

@@ -14,11 +14,12 @@ from turnabout.documents import Document
 from turnabout.errors import AuditError
 from turnabout.models import LinearMargin, Model, Trees
 from turnabout.parameters import Whole, checked
+from turnabout.solvers.leaf_search import LeafSearch
 from turnabout.studies.strategic.ball_search import BallSearch
-from turnabout.studies.strategic.nearest_leaf import NearestCell
 from turnabout.typing import Tensor, is_number
 
 NORMS = (1.0, 2.0, math.inf)
+MOST_CELLS = 100_000  # that one search for the nearest accepted point may look at
 SAME = 1e-9  # by how much two boundaries may differ and count as one
 
 
@@ -271,3 +272,29 @@ def _check(model: Model, distance: float, norm: float) -> tuple[float, float]:
             f"{type(model).__name__} is not a wrapped model.", hint="use turnabout.models.wrap(model, schema)."
         )
     return check_distance(distance, norm)
+
+
+class NearestCell:
+    """Finds the nearest point of {margin >= 0} for a forest, or says that none is within a distance.
+
+    Numbers, ordinals and binaries move continuously in the encoded space, a level of a category changes as a whole
+    (which moves two columns by 1), a missing cell stays missing. Exact (see `LeafSearch`); long searches are refused.
+
+    Parameters
+    ----------
+    model : offers Trees.
+    norm : 1, 2 or infinity.
+    """
+
+    def __init__(self, model: Model, norm: float):
+        self.cells = LeafSearch(model, lambda move: torch.linalg.vector_norm(move, ord=norm, dim=1))
+
+    def find(self, x: Tensor, within: float) -> tuple[Tensor, Tensor]:
+        """x (n, d) -> distance (n,), inf where nothing accepted is within reach, and the point (n, d), or x itself."""
+        found = self.cells.find(x, within, total=MOST_CELLS)
+        if bool(found.unknown.any()):
+            raise AuditError(
+                "the forest has too many cells within reach of these people for an exact answer.",
+                hint="ask about fewer people or a smaller distance, or use a forest of fewer or smaller trees.",
+            )
+        return found.distance, found.point

@@ -45,7 +45,7 @@ class StrategicResponse(Document):
 
     Attributes
     ----------
-    distance : D; who is farther from the boundary does not move.
+    distance : D; people farther from the boundary do not move.
     exact : True for a population, whose figures have no error but rounding (a best shift is met to about 1e-7
         deviations); else they are estimates from n people.
     risk_before, approved_before : without any recourse.

@@ -13,6 +13,7 @@ from turnabout.methods.sequences.certificate.jobs import Jobs
 from turnabout.methods.sequences.certificate.parameter_boxes import Rolled, Rows, roll
 from turnabout.methods.sequences.certificate.roots import shrink_by_price, shrink_by_rows
 from turnabout.solvers.bounds import MarginBound
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 TRIED = 256  # points of a batch put to the model itself
@@ -21,8 +22,8 @@ EVENLY = 0.05  # weight of a side's length, beside the looseness it causes, when
 
 
 @dataclass(frozen=True)
-class Pool:
-    """Open boxes: job (N,), low and high (N, K), bound (N,)."""
+class OpenBoxes(TensorRows):
+    """Boxes yet to be split: job (N,), low and high (N, K), bound (N,)."""
 
     job: Tensor
     low: Tensor
@@ -31,15 +32,6 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.job)
-
-    def pick(self, rows: Tensor) -> Pool:
-        """Some of the boxes."""
-        return Pool(self.job[rows], self.low[rows], self.high[rows], self.bound[rows])
-
-    def join(self, other: Pool) -> Pool:
-        """Both."""
-        pairs = ((self.job, other.job), (self.low, other.low), (self.high, other.high), (self.bound, other.bound))
-        return Pool(*(torch.cat(pair) for pair in pairs))
 
 
 class BranchAndBound:
@@ -57,29 +49,22 @@ class BranchAndBound:
 
     Parameters
     ----------
-    question, bound : the people, and the model's bound.
-    upper : (n,) cost of the cheapest plans known, inf for none.
+    task, bound : what is to be proved, and the model's bound.
+    found : the cheapest plans known; those met on the way are entered.
     gap : relative distance at which a box is dropped.
     batch : boxes bounded at a time.
     """
 
-    def __init__(self, question: CertificateTask, bound: MarginBound, upper: Tensor, gap: float, batch: int = 1024):
-        self.question, self.bound, self.gap, self.batch = question, bound, gap, batch
-        self.upper = upper
-        self.found = CheapestPlans.none(question, len(upper))
-        self.dropped = torch.full_like(upper, torch.inf)  # least bound of boxes that need no more splitting
-        self.rounded = torch.full_like(upper, torch.inf)  # cost of plans that rounding may make accepted
+    def __init__(self, task: CertificateTask, bound: MarginBound, found: CheapestPlans, gap: float, batch: int):
+        self.task, self.bound, self.found, self.gap, self.batch = task, bound, found, gap, batch
+        self.dropped = torch.full_like(found.cost, torch.inf)  # least bound of boxes that need no more splitting
+        self.rounded = torch.full_like(found.cost, torch.inf)  # cost of plans that rounding may make accepted
         self.boxes = self.rounds = 0
-
-    @property
-    def known(self) -> Tensor:
-        """(n,) cost of the cheapest plan known by now."""
-        return torch.minimum(self.upper, self.found.cost)
 
     @property
     def target(self) -> Tensor:
         """(n,) a box with this bound is dropped."""
-        return torch.minimum(self.known, self.rounded) * (1 - self.gap)
+        return torch.minimum(self.found.known, self.rounded) * (1 - self.gap)
 
     def run(
         self, jobs: Jobs, base: Tensor, low: Tensor, high: Tensor, until: float | None = None, boxes: int | None = None
@@ -90,47 +75,47 @@ class BranchAndBound:
         """
         self.jobs, self.rest = jobs, base
         self.width = high - low
-        pool = self._useful(Pool(torch.arange(len(jobs), device=low.device), low, high, jobs.constant.clone()))
+        pool = self._useful(OpenBoxes(torch.arange(len(jobs), device=low.device), low, high, jobs.constant.clone()))
         while len(pool) and (until is None or time.monotonic() < until) and (boxes is None or self.boxes < boxes):
             if len(pool) > self.batch:
                 target = self.target[jobs.person[pool.job]]
                 order = torch.where(torch.isinf(target), pool.bound, pool.bound / target).argsort()
-                now, later = pool.pick(order[: self.batch]), pool.pick(order[self.batch :])
-                pool = self._useful(later.join(self._split(now)))
+                now, later = pool.take(order[: self.batch]), pool.take(order[self.batch :])
+                pool = self._useful(OpenBoxes.join([later, self._split(now)]))
             else:
                 pool = self._useful(self._split(pool))
-        least = torch.minimum(self.known, self.dropped)
+        least = torch.minimum(self.found.known, self.dropped)
         done = torch.ones_like(least, dtype=torch.bool)
         done[jobs.person[pool.job]] = False
         return least.scatter_reduce(0, jobs.person[pool.job], pool.bound, "amin"), done
 
-    def _useful(self, pool: Pool) -> Pool:
+    def _useful(self, pool: OpenBoxes) -> OpenBoxes:
         """The boxes below their target; those at it are dropped."""
         person = self.jobs.person[pool.job]
         over = pool.bound >= self.target[person]
         self.dropped.scatter_reduce_(0, person[over], pool.bound[over], "amin")
-        return pool.pick((~over).nonzero().squeeze(1))
+        return pool.take((~over).nonzero().squeeze(1))
 
-    def _split(self, pool: Pool) -> Pool:
+    def _split(self, pool: OpenBoxes) -> OpenBoxes:
         """Bound the boxes, drop those without a plan, halve the others."""
         self.boxes += len(pool)
         self.rounds += 1
-        jobs = self.jobs.pick(pool.job)
+        jobs = self.jobs.take(pool.job)
         rolled = roll(jobs, pool.low, pool.high)
         plane = self.bound.plane(self.rest[pool.job], rolled.end)
         top = plane.top.unsqueeze(1)
-        rows = Rows.join([*rolled.rows, Rows(plane.slope.unsqueeze(1), top, top, top)])  # the plane is the last row
+        rows = Rows.join([*rolled.rows, Rows(plane.slope.unsqueeze(1), top, top, top)], dim=1)  # the plane comes last
         low, high, allowed = shrink_by_rows(rows, pool.low, pool.high)
-        low, high, cheap = shrink_by_price(rolled.price, low, high, self.known[jobs.person])
-        alive = rolled.alive & allowed & cheap & self.question.may_end(jobs, rolled.end.low, rolled.end.high)
+        low, high, cheap = shrink_by_price(rolled.price, low, high, self.found.known[jobs.person])
+        alive = rolled.alive & allowed & cheap & self.task.may_end(jobs, rolled.end.low, rolled.end.high)
         rows = _over_part(rows, pool, low, high)
         bound, point = self._bounds(jobs, rolled, rows, low, high, alive)
         bound = torch.where(alive, torch.maximum(bound, pool.bound), torch.inf)
         self._try(jobs, bound, low, high, rows.slope[:, -1], point)
 
-        return self._halves(pool, Pool(pool.job, low, high, bound), plane.blame, ParameterCuts.of(jobs, rolled))
+        return self._halves(pool, OpenBoxes(pool.job, low, high, bound), plane.blame, ParameterCuts.of(jobs, rolled))
 
-    def _halves(self, pool: Pool, kept: Pool, blame: Tensor, cuts: ParameterCuts) -> Pool:
+    def _halves(self, pool: OpenBoxes, kept: OpenBoxes, blame: Tensor, cuts: ParameterCuts) -> OpenBoxes:
         """What was kept of some boxes, each cut in two; one that holds a single point is dropped at its bound.
 
         A box that shrank to a point just now comes back whole: its bound is that of the larger box.
@@ -144,14 +129,14 @@ class BranchAndBound:
         worst, axis = torch.where(wide, blame, 0.0).max(1, keepdim=True)
         alive, split = torch.isfinite(kept.bound), worst.squeeze(1) > 0
         again = ((was / root > SMALLEST) & ~cuts.single(was)).any(1)
-        point = kept.pick((alive & ~split & ~again).nonzero().squeeze(1))
+        point = kept.take((alive & ~split & ~again).nonzero().squeeze(1))
         self.dropped.scatter_reduce_(0, self.jobs.person[point.job], point.bound, "amin")
         rows = (alive & split).nonzero().squeeze(1)
-        box, axis = kept.pick(rows), axis[rows]
-        middle = cuts.pick(rows).middle(axis, box.low, box.high)
-        below = Pool(box.job, box.low, box.high.scatter(1, axis, middle), box.bound)
-        above = Pool(box.job, box.low.scatter(1, axis, middle), box.high, box.bound)
-        return below.join(above).join(kept.pick((alive & ~split & again).nonzero().squeeze(1)))
+        box, axis = kept.take(rows), axis[rows]
+        middle = cuts.take(rows).middle(axis, box.low, box.high)
+        below = OpenBoxes(box.job, box.low, box.high.scatter(1, axis, middle), box.bound)
+        above = OpenBoxes(box.job, box.low.scatter(1, axis, middle), box.high, box.bound)
+        return OpenBoxes.join([below, above, kept.take((alive & ~split & again).nonzero().squeeze(1))])
 
     def _bounds(
         self, jobs: Jobs, rolled: Rolled, rows: Rows, low: Tensor, high: Tensor, alive: Tensor
@@ -163,7 +148,7 @@ class BranchAndBound:
         if len(unsure):
             parts = low[unsure], high[unsure], slope[unsure], top[unsure]
             known = bound[unsure], point[unsure]
-            better = cheapest_under_rows(rolled.price.pick(unsure), *parts, rows.pick(unsure), known)
+            better = cheapest_under_rows(rolled.price.take(unsure), *parts, rows.take(unsure), known)
             bound[unsure], point[unsure] = better
         return bound, point
 
@@ -175,10 +160,10 @@ class BranchAndBound:
             low, high, point = low[rows], high[rows], point[rows]
             moved = point + 1e-6 * (high - low) * slope[rows].sign()
             inner = torch.minimum(torch.maximum(moved, low), high)
-            some = jobs.pick(torch.cat([rows, rows]))
-            self.question.try_out(some, torch.cat([inner, (low + high) / 2]), self.found)
-            if self.question.grid is None and bool((jobs.rounding > 0).any()):
-                self._round(jobs.pick(rows), inner)
+            some = jobs.take(torch.cat([rows, rows]))
+            self.task.try_out(some, torch.cat([inner, (low + high) / 2]), self.found)
+            if self.task.grid is None and bool((jobs.rounding > 0).any()):
+                self._round(jobs.take(rows), inner)
 
     def _round(self, jobs: Jobs, point: Tensor) -> None:
         """Keep the price of points (B, K) that would be accepted if coupled columns were rounded in their favor.
@@ -186,12 +171,12 @@ class BranchAndBound:
         No plan need have it, but no bound can be raised above it: there is nothing to gain from smaller boxes.
         """
         rolled = roll(jobs, point, point)
-        top = self.bound.plane(self.bound.base(self.question.rest(jobs)), rolled.end).top
+        top = self.bound.plane(self.bound.base(self.task.rest(jobs)), rolled.end).top
         cost = torch.where(rolled.alive & (top >= 0), rolled.price.at(point), torch.inf)
         self.rounded.scatter_reduce_(0, jobs.person, cost, "amin")
 
 
-def _over_part(rows: Rows, pool: Pool, low: Tensor, high: Tensor) -> Rows:
+def _over_part(rows: Rows, pool: OpenBoxes, low: Tensor, high: Tensor) -> Rows:
     """The same rows, written for a part [low, high] of their boxes."""
     radius = (pool.high - pool.low) / 2
     tilt = rows.slope / torch.where(radius > 0, radius, torch.inf).unsqueeze(1)
@@ -204,7 +189,7 @@ def _over_part(rows: Rows, pool: Pool, low: Tensor, high: Tensor) -> Rows:
 
 
 @dataclass(frozen=True)
-class ParameterCuts:
+class ParameterCuts(TensorRows):
     """The values that a parameter leads to:  base + slope theta_k  is a multiple of `step`; (B, K) each.
 
     step is 0 where a parameter shows no such column, or where the state before it is not known well enough. Nothing
@@ -252,7 +237,3 @@ class ParameterCuts:
         between = (torch.floor((base + slope * middle) / unit) + 0.5) * unit
         cut = (between - base) / torch.where(slope == 0, 1.0, slope)
         return torch.where((step > 0) & (cut > a) & (cut < b), cut, middle)
-
-    def pick(self, rows: Tensor) -> ParameterCuts:
-        """Those of some boxes."""
-        return ParameterCuts(self.base[rows], self.slope[rows], self.step[rows])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import torch
 
-from turnabout.actions.steps import AffineStep, StepTables
-from turnabout.methods.sequences.certificate.jobs import STRICT, Jobs, Kinds, loosening
+from turnabout.actions.steps import TINY, AffineStep, StepTables
+from turnabout.methods.sequences.certificate.jobs import SLACK, STRICT, Jobs, Kinds, gains, loosening, prices, size_of
 from turnabout.models.model import Model
 from turnabout.typing import Tensor
 
@@ -22,26 +23,31 @@ IDLE = 1e-6  # a parameter smaller than this share of its natural size moves not
 
 @dataclass
 class CheapestPlans:
-    """The cheapest plans met so far: cost (n,), inf where none was; sequences (n, T); r (n, T, P)."""
+    """The cheapest plans met so far: cost (n,), inf where none was; sequences (n, T); r (n, T, P).
 
+    upper : (n,) cost of plans known from elsewhere, inf for none.
+    """
+
+    upper: Tensor
     cost: Tensor
     sequences: Tensor
     r: Tensor
 
     @classmethod
-    def none(cls, question: CertificateTask, people: int) -> CheapestPlans:
+    def none(cls, task: CertificateTask, upper: Tensor) -> CheapestPlans:
         """Nothing found yet."""
-        x, steps = question.x, question.steps
+        shape = len(upper), task.sequences.shape[1]
         return cls(
-            x.new_full((people,), torch.inf),
-            torch.full((people, steps), -1, device=x.device),
-            x.new_zeros(people, steps, question.tables.used.shape[1]),
+            upper,
+            torch.full_like(upper, torch.inf),
+            torch.full(shape, -1, device=upper.device),
+            task.x.new_zeros(*shape, task.tables.used.shape[1]),
         )
 
-    def take(self, other: CheapestPlans) -> None:
-        """Keep what is cheaper of another."""
-        everybody = torch.arange(len(self.cost), device=self.cost.device)
-        self.update(everybody, other.cost, other.sequences, other.r)
+    @property
+    def known(self) -> Tensor:
+        """(n,) cost of the cheapest plan known by now."""
+        return torch.minimum(self.upper, self.cost)
 
     def update(self, person: Tensor, cost: Tensor, sequences: Tensor, r: Tensor) -> None:
         """Keep what is cheaper, (B,), (B,), (B, T), (B, T, P)."""
@@ -55,26 +61,117 @@ class CheapestPlans:
 
 @dataclass(frozen=True)
 class CertificateTask:
-    """The model, the actions, people's rows (n, d), the reach of their states (n, e), and the length of sequences.
+    """The plans that a proof is about: sequences (W, T) of actions for people x (n, d), whose ends the model judges.
 
-    grid : (e,) or None: the distance between values that a step may lead to.
-    keeps : whether people may be at states, by rules that no step knows of; None for everywhere.
+    A plan is a sequence with parameters r; it is allowed if every step keeps its conditions and its state within reach.
+
+    Parameters
+    ----------
+    model : linear, ReLU net or tree ensemble; about others only costs and conditions are used.
+    tables : the actions.
+    lo, hi : (n, e) reach of the states, in units.
+    grid : (e,) distance between printed values, in units: a step leads to a multiple of it, or to the value a person
+        has; coupled columns to the nearest one. 0 for any value.
+    rounding : (e,) how far a printed value may lie from the exact one, in units; for coupled columns, without a grid.
+    leads : (A+1, P) the column of a state that shows each parameter, -1 for none; see `Kinds`.
+    keeps : people (B,) and states (B, e) -> (B,) whether rules allow them, for rules that no action knows of.
+    noise : how far below zero a margin may be that the model's owner still calls accepted.
+    opaque : actions of which the tables do not tell the effect; sequences with them are bounded by zero.
     """
 
     model: Model
     tables: StepTables
-    kinds: Kinds
     x: Tensor
+    sequences: Tensor
     lo: Tensor
     hi: Tensor
-    steps: int
     grid: Tensor | None = None
+    rounding: Tensor | None = None
+    leads: Tensor | None = None
     keeps: Keeps | None = None
+    noise: float = 0.0
+    opaque: Collection[int] = ()
 
-    @property
+    @cached_property
+    def kinds(self) -> Kinds:
+        """What the actions do to the columns that move."""
+        return Kinds.of(self.tables, self.leads)
+
+    @cached_property
     def start(self) -> Tensor:
         """(n, e) where people stand, in units."""
         return self.tables.units(self.x)
+
+    @property
+    def off(self) -> Tensor:
+        """(e,) how far coupled columns may lie from their exact value."""
+        if self.grid is not None:
+            return 0.5 * self.grid
+        return torch.zeros_like(self.tables.span) if self.rounding is None else self.rounding
+
+    def jobs(self, sequences: Tensor, person: Tensor) -> tuple[Jobs, Tensor]:
+        """Sequences (J, T) for people (J,) -> jobs, and (J,) False where a guard or the reach of a constant column
+        fails. The grid holds all columns that a step writes, `off` loosens only those that are coupled."""
+        tables, kinds = self.tables, self.kinds
+        line = torch.where(sequences >= 0, sequences, torch.full_like(sequences, tables.actions))
+        columns, start = kinds.moving, self.start[person]
+        fixed, constant, offset, possible = self._fold(line, person)
+        place = torch.full((start.shape[1],), 0, device=start.device)
+        place[columns] = torch.arange(len(columns), device=start.device)
+        used = tables.used[line]
+        jobs = Jobs(
+            person=person,
+            sequences=sequences,
+            start=start[:, columns],
+            lo=self.lo[person][:, columns],
+            hi=self.hi[person][:, columns],
+            fixed=fixed,
+            constant=constant,
+            **{
+                name: getattr(tables, name)[..., columns][line]
+                for name in ("keep", "add", "absolute", "absolute_relative", "squared", "squared_relative")
+            },
+            gain=gains(tables)[..., columns][line],
+            leader=place[tables.leader[:, columns]][line],
+            of_old=tables.of_old[..., columns][line],
+            of_new=tables.of_new[..., columns][line],
+            offset=offset,
+            low=torch.where(used, tables.low[line], 0.0),
+            high=torch.where(used, tables.high[line], 0.0),
+            lead=kinds.lead[line],
+            dial=kinds.dial[line],
+            scaled=kinds.scaled[line],
+            own=kinds.own[line],
+            rounding=kinds.coupled[line] * self.off[columns],
+            grid=kinds.written[line] * (0.0 if self.grid is None else self.grid[columns]),
+            scales=torch.zeros_like(line, dtype=torch.bool),
+        )
+        return jobs, possible
+
+    def _fold(self, line: Tensor, person: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What the columns that do not move come to: end states (J, e), cost (J,), offsets (J, T, C), all possible
+        (J,)."""
+        tables, state = self.tables, self.start[person]
+        rest = torch.ones(state.shape[1], dtype=torch.bool, device=state.device)
+        rest[self.kinds.moving] = False
+        low, high = self.lo[person][:, rest], self.hi[person][:, rest]
+        free = SLACK * size_of(low, high)
+        constant = torch.zeros(len(line), dtype=state.dtype, device=state.device)
+        possible = torch.ones(len(line), dtype=torch.bool, device=state.device)
+        offsets = []
+        for t in range(line.shape[1]):
+            a, old = line[:, t], state
+            state = tables.keep[a] * old + tables.add[a]
+            before, after = old[:, rest], state[:, rest]
+            possible &= ((after >= low - free) & (after <= high + free)).all(1)
+            base, size = before.abs().clamp(min=TINY), (after - before).abs()
+            absolute, absolute_relative, squared, squared_relative = (part[a][:, rest] for part in prices(tables))
+            linear, curved = absolute + absolute_relative / base, squared + squared_relative / (base * base)
+            constant = constant + tables.constant[a] + (linear * size + curved * size * size).sum(1)
+            known = (tables.of_old[a][..., rest] * before.unsqueeze(1)).sum(-1)
+            known += (tables.of_new[a][..., rest] * after.unsqueeze(1)).sum(-1)
+            offsets.append(known + tables.offset[a] + loosening(tables)[a])
+        return state, constant, torch.stack(offsets, 1), possible
 
     def rest(self, jobs: Jobs) -> Tensor:
         """(J, d) the rows at the end of each job, their moving columns at zero units."""
@@ -117,7 +214,7 @@ class CertificateTask:
         script = self.tables.script(sequences)
         x = self.x[person]
         state, lo, hi = self.tables.units(x), self.lo[person], self.hi[person]
-        loose = CLOSED * (1 + torch.maximum(lo.abs(), hi.abs()).nan_to_num(posinf=0.0))
+        loose = CLOSED * size_of(lo, hi)
         least = torch.where(loosening(self.tables) < 0, 0.5 * STRICT, -CLOSED)[script.line]
         cost, taken = torch.zeros_like(x[:, 0]), []
         allowed = torch.ones_like(cost, dtype=torch.bool)

@@ -17,7 +17,7 @@ AT_ONCE = 1 << 14
 
 
 def probe(
-    question: CertificateTask,
+    task: CertificateTask,
     jobs: Jobs,
     low: Tensor,
     high: Tensor,
@@ -32,9 +32,9 @@ def probe(
     cheaper accepted point. What is found goes to `found`. Stops at `until`, on the monotonic clock.
     """
     generator = torch.Generator().manual_seed(0)
-    line = torch.where(jobs.sequences >= 0, jobs.sequences, question.tables.actions)
+    line = torch.where(jobs.sequences >= 0, jobs.sequences, task.tables.actions)
     kink = jobs.scales.unsqueeze(-1).expand(-1, -1, jobs.parameters).flatten(1).to(low.dtype)
-    size = (FAR * question.tables.unit[line]).flatten(1)
+    size = (FAR * task.tables.unit[line]).flatten(1)
     far = torch.where(kink > 0, LARGEST, size)
     low, high = torch.maximum(low, kink - far), torch.minimum(high, kink + far)
     home = torch.minimum(torch.maximum(kink, low), high)
@@ -46,19 +46,17 @@ def probe(
         place = torch.rand(len(rows), low.shape[1], generator=generator, dtype=low.dtype).to(low.device)
         moves = torch.rand(place.shape, generator=generator, dtype=low.dtype).to(low.device) < 0.6
         theta = torch.where(moves, low[rows] + place * (high - low)[rows], home[rows])
-        cost, _ = question.try_out(jobs.pick(rows), theta, found)
+        cost, _ = task.try_out(jobs.take(rows), theta, found)
         good = torch.isfinite(cost).nonzero().squeeze(1)
         if len(good):
-            _pull(question, jobs.pick(rows[good]), home[rows[good]], theta[good], found, halvings)
+            _pull(task, jobs.take(rows[good]), home[rows[good]], theta[good], found, halvings)
 
 
-def _pull(
-    question: CertificateTask, jobs: Jobs, home: Tensor, theta: Tensor, found: CheapestPlans, halvings: int
-) -> None:
+def _pull(task: CertificateTask, jobs: Jobs, home: Tensor, theta: Tensor, found: CheapestPlans, halvings: int) -> None:
     """Halve the way from accepted points theta to home."""
     near, far = theta.new_zeros(len(theta), 1), theta.new_ones(len(theta), 1)
     for _ in range(halvings):
         middle = (near + far) / 2
-        cost, _ = question.try_out(jobs, home + middle * (theta - home), found)
+        cost, _ = task.try_out(jobs, home + middle * (theta - home), found)
         fine = torch.isfinite(cost).unsqueeze(1)
         near, far = torch.where(fine, near, middle), torch.where(fine, middle, far)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 
-from turnabout.actions.steps import TINY, StepTables
+from turnabout.actions.steps import StepTables
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
-SLACK = 1e-8  # conditions and reaches are loosened by this share of their size, so that rounding cannot forge a proof
+SLACK = 1e-8  # share of their size by which conditions and reaches are loosened: rounding cannot make a proof wrong
 STRICT = 1e-10  # a strict condition holds by at least this share of its size
 
 
@@ -61,7 +61,7 @@ class Kinds:
         gain, led, leader = gain[..., moving], led[:, moving], tables.leader[:, moving]
         plain = ~led & (tables.keep[:, moving] == 1) & (tables.add[:, moving] == 0)
         shown, count = gain != 0, (gain != 0).sum(1)
-        priced = torch.stack(_costs(tables)).sum(0)[:, moving] > 0
+        priced = torch.stack(prices(tables)).sum(0)[:, moving] > 0
         relative = (tables.absolute_relative + tables.squared_relative)[:, moving] > 0
         lead = torch.full_like(tables.constant, -1).long()
         dial, scaled = lead.clone().clamp(min=0), torch.zeros_like(plain)
@@ -99,12 +99,13 @@ def gains(tables: StepTables) -> Tensor:
     return tables.gain * tables.used.unsqueeze(-1) * ~is_led(tables).unsqueeze(1)
 
 
-def _costs(tables: StepTables) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def prices(tables: StepTables) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The weights (A+1, e) of the four kinds of price."""
     return tables.absolute, tables.absolute_relative, tables.squared, tables.squared_relative
 
 
 @dataclass(frozen=True)
-class Jobs:
+class Jobs(TensorRows):
     """J jobs of T steps with P parameters over the m moving columns; all other columns are folded into constants.
 
     `scales` (J, T) says which steps are taken as scalings; `rounding` (J, T, m) how far a printed value may lie from
@@ -151,13 +152,10 @@ class Jobs:
     def parameters(self) -> int:
         return self.gain.shape[2]
 
-    def pick(self, rows: Tensor) -> Self:
-        """Some of the jobs, or the same one several times."""
-        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
-    def with_scales(self, scales: Tensor) -> Self:
-        """The same jobs, with these steps taken as scalings."""
-        return replace(self, scales=scales)
+def size_of(lo: Tensor, hi: Tensor) -> Tensor:
+    """What limits are loosened by a share of: one, and the larger of their sizes where these are finite."""
+    return 1.0 + torch.maximum(lo.abs(), hi.abs()).nan_to_num(posinf=0.0)
 
 
 def loosening(tables: StepTables) -> Tensor:
@@ -169,83 +167,3 @@ def loosening(tables: StepTables) -> Tensor:
     change = ((tables.of_old + tables.of_new) == 0).all(-1) & (tables.offset == 0)
     size = tables.size.abs()
     return torch.where(tables.strict & ~change, -STRICT * size, SLACK * size)
-
-
-def make_jobs(
-    tables: StepTables,
-    kinds: Kinds,
-    start: Tensor,
-    sequences: Tensor,
-    person: Tensor,
-    lo: Tensor,
-    hi: Tensor,
-    rounding: Tensor | None = None,
-    grid: Tensor | None = None,
-) -> tuple[Jobs, Tensor]:
-    """Sequences (J, T) for people (J,) -> jobs, and (J,) False where a guard or the reach of a constant column fails.
-
-    start, lo, hi (n, e) are in units; grid (e,) is the distance between values that a person would read, to which
-    all columns are held that a step writes; rounding (e,) loosens only those that are coupled.
-    """
-    if grid is not None:
-        rounding = 0.5 * grid
-    line = torch.where(sequences >= 0, sequences, torch.full_like(sequences, tables.actions))
-    columns = kinds.moving
-    fixed, constant, offset, possible = _fold(tables, columns, line, start[person], lo[person], hi[person])
-    place = torch.full((start.shape[1],), 0, device=start.device)
-    place[columns] = torch.arange(len(columns), device=start.device)
-    used = tables.used[line]
-    jobs = Jobs(
-        person=person,
-        sequences=sequences,
-        start=start[person][:, columns],
-        lo=lo[person][:, columns],
-        hi=hi[person][:, columns],
-        fixed=fixed,
-        constant=constant,
-        **{
-            name: getattr(tables, name)[..., columns][line]
-            for name in ("keep", "add", "absolute", "absolute_relative", "squared", "squared_relative")
-        },
-        gain=gains(tables)[..., columns][line],
-        leader=place[tables.leader[:, columns]][line],
-        of_old=tables.of_old[..., columns][line],
-        of_new=tables.of_new[..., columns][line],
-        offset=offset,
-        low=torch.where(used, tables.low[line], 0.0),
-        high=torch.where(used, tables.high[line], 0.0),
-        lead=kinds.lead[line],
-        dial=kinds.dial[line],
-        scaled=kinds.scaled[line],
-        own=kinds.own[line],
-        rounding=kinds.coupled[line] * (0.0 if rounding is None else rounding[columns]),
-        grid=kinds.written[line] * (0.0 if grid is None else grid[columns]),
-        scales=torch.zeros_like(line, dtype=torch.bool),
-    )
-    return jobs, possible
-
-
-def _fold(
-    tables: StepTables, moving: Tensor, line: Tensor, state: Tensor, lo: Tensor, hi: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What the columns that do not move come to: end states (J, e), cost (J,), offsets (J, T, C), all possible (J,)."""
-    rest = torch.ones(state.shape[1], dtype=torch.bool, device=state.device)
-    rest[moving] = False
-    low, high = lo[:, rest], hi[:, rest]
-    free = SLACK * (1.0 + torch.maximum(low.abs(), high.abs()).nan_to_num(posinf=0.0))
-    constant = torch.zeros(len(line), dtype=state.dtype, device=state.device)
-    possible = torch.ones(len(line), dtype=torch.bool, device=state.device)
-    offsets = []
-    for t in range(line.shape[1]):
-        a, old = line[:, t], state
-        state = tables.keep[a] * old + tables.add[a]
-        before, after = old[:, rest], state[:, rest]
-        possible &= ((after >= low - free) & (after <= high + free)).all(1)
-        base, size = before.abs().clamp(min=TINY), (after - before).abs()
-        absolute, absolute_relative, squared, squared_relative = (part[a][:, rest] for part in _costs(tables))
-        linear, curved = absolute + absolute_relative / base, squared + squared_relative / (base * base)
-        constant = constant + tables.constant[a] + (linear * size + curved * size * size).sum(1)
-        known = (tables.of_old[a][..., rest] * before.unsqueeze(1)).sum(-1)
-        known += (tables.of_new[a][..., rest] * after.unsqueeze(1)).sum(-1)
-        offsets.append(known + tables.offset[a] + loosening(tables)[a])
-    return state, constant, torch.stack(offsets, 1), possible

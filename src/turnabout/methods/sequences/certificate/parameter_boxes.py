@@ -16,15 +16,16 @@ from dataclasses import dataclass
 import torch
 
 from turnabout.actions.steps import TINY
-from turnabout.methods.sequences.certificate.jobs import SLACK, Jobs
+from turnabout.methods.sequences.certificate.jobs import SLACK, Jobs, size_of
 from turnabout.solvers.bounds import Hull
+from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 
 GRAIN = 1e-7  # share of a step by which a value may miss its grid
 
 
 @dataclass(frozen=True)
-class PriceBound:
+class PriceBound(TensorRows):
     """A lower bound of the cost: constant + sum_k linear_k |z_k| + curved_k z_k^2, z = theta - kink; (B,), (B, K)."""
 
     constant: Tensor
@@ -37,10 +38,6 @@ class PriceBound:
         z = torch.clamp(torch.zeros_like(low), low - self.kink, high - self.kink)
         return self.linear * z.abs() + self.curved * z * z
 
-    def pick(self, rows: Tensor) -> PriceBound:
-        """Some of the boxes."""
-        return PriceBound(self.constant[rows], self.linear[rows], self.curved[rows], self.kink[rows])
-
     def at(self, theta: Tensor) -> Tensor:
         """(B,) at some parameters (B, K)."""
         z = theta - self.kink
@@ -48,7 +45,7 @@ class PriceBound:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(TensorRows):
     """Linear conditions: slope . delta + top >= 0 wherever row r holds, (B, R, K) and (B, R).
 
     most and least (B, R) enclose the exact value of the row over the box.
@@ -58,15 +55,6 @@ class Rows:
     top: Tensor
     most: Tensor
     least: Tensor
-
-    def pick(self, boxes: Tensor) -> Rows:
-        """The rows of some boxes."""
-        return Rows(self.slope[boxes], self.top[boxes], self.most[boxes], self.least[boxes])
-
-    @classmethod
-    def join(cls, parts: list[Rows]) -> Rows:
-        """Rows under each other."""
-        return cls(*(torch.cat([getattr(p, name) for p in parts], 1) for name in ("slope", "top", "most", "least")))
 
 
 @dataclass(frozen=True)
@@ -139,11 +127,7 @@ def _dialed(jobs: Jobs, t: int, part: Tensor) -> Tensor:
 
 def interval(jobs: Jobs, t: int, low: Tensor, high: Tensor, least: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
     """Interval arithmetic for step t: states [low, high] (B, m), parameters [least, most] (B, P) -> new states."""
-    keep, gain = jobs.keep[:, t], jobs.gain[:, t]
-    ends = torch.stack([keep * low, keep * high])
-    shifts = torch.stack([_times(gain, least.unsqueeze(-1)), _times(gain, most.unsqueeze(-1))])
-    new_low = ends.amin(0) + jobs.add[:, t] + shifts.amin(0).sum(1)
-    new_high = ends.amax(0) + jobs.add[:, t] + shifts.amax(0).sum(1)
+    new_low, new_high = _shifted(jobs, t, jobs.keep[:, t], low, high, least, most)
     scaled, led = scaling(jobs, t), _led(jobs, t)
     if bool(scaled.any()):
         a, b = _product(low, high, _dialed(jobs, t, least), _dialed(jobs, t, most))
@@ -151,9 +135,20 @@ def interval(jobs: Jobs, t: int, low: Tensor, high: Tensor, least: Tensor, most:
     if bool((led & ~scaled).any()):
         a, b = _product(*_share(jobs, t, low, high), *(s.gather(1, jobs.leader[:, t]) for s in (new_low, new_high)))
         new_low, new_high = torch.where(led & ~scaled, a, new_low), torch.where(led & ~scaled, b, new_high)
-    loose = SLACK * (1.0 + torch.maximum(jobs.lo.abs(), jobs.hi.abs()).nan_to_num(posinf=0.0))
+    loose = SLACK * size_of(jobs.lo, jobs.hi)
     rounding = jobs.rounding[:, t]
     return torch.maximum(new_low - rounding, jobs.lo - loose), torch.minimum(new_high + rounding, jobs.hi + loose)
+
+
+def _shifted(
+    jobs: Jobs, t: int, keep: Tensor, low: Tensor, high: Tensor, least: Tensor, most: Tensor
+) -> tuple[Tensor, Tensor]:
+    """keep * [low, high] + add + gain * [least, most]: what step t leads to, scalings and followers apart."""
+    gain = jobs.gain[:, t]
+    ends = torch.stack([keep * low, keep * high])
+    shifts = torch.stack([_times(gain, least.unsqueeze(-1)), _times(gain, most.unsqueeze(-1))])
+    add = jobs.add[:, t]
+    return ends.amin(0) + add + shifts.amin(0).sum(1), ends.amax(0) + add + shifts.amax(0).sum(1)
 
 
 def _led(jobs: Jobs, t: int) -> Tensor:
@@ -254,12 +249,8 @@ def coefficients(jobs: Jobs, t: int, low: Tensor, high: Tensor) -> tuple[Tensor,
 
 def _price(jobs: Jobs, t: int, old: Hull, new: Hull, least: Tensor, most: Tensor) -> PriceBound:
     linear, curved, kink, done = coefficients(jobs, t, old.low, old.high)
-    change = jobs.keep[:, t] - 1
-    ends = torch.stack([change * old.low, change * old.high])
-    gain = jobs.gain[:, t]
-    shifts = torch.stack([gain * least.unsqueeze(-1), gain * most.unsqueeze(-1)])
-    low = ends.amin(0) + jobs.add[:, t] + shifts.amin(0).sum(1) - jobs.rounding[:, t]
-    high = ends.amax(0) + jobs.add[:, t] + shifts.amax(0).sum(1) + jobs.rounding[:, t]
+    low, high = _shifted(jobs, t, jobs.keep[:, t] - 1, old.low, old.high, least, most)
+    low, high = low - jobs.rounding[:, t], high + jobs.rounding[:, t]
     other = _led(jobs, t) | scaling(jobs, t)
     fewest, widest = new.low - old.high, new.high - old.low  # what the hulls say, which know the grid
     low = torch.where(other, fewest, torch.maximum(low, fewest))
@@ -286,11 +277,11 @@ def _rows(jobs: Jobs, t: int, old: Hull, free: Hull, new: Hull) -> Rows:
     most = torch.minimum(middle + spread, offset + ends.amax(0).sum(-1) + ends_new.amax(0).sum(-1))
     least = torch.maximum(middle - spread, offset + ends.amin(0).sum(-1) + ends_new.amin(0).sum(-1))
     parts = [Rows(slope, middle + slack, most, least)]
-    loose = SLACK * (1.0 + torch.maximum(jobs.lo.abs(), jobs.hi.abs()).nan_to_num(posinf=0.0))
+    loose = SLACK * size_of(jobs.lo, jobs.hi)
     gridded = jobs.grid[:, t] > 0
     spread = free.slope.abs().sum(-1) + free.slack
     for sign, end, last in ((1.0, jobs.lo - loose, new.low), (-1.0, jobs.hi + loose, new.high)):
         end = torch.where(gridded, last - sign * 1e-12 * (1 + last.abs()), end)
         value = sign * (free.center - end)
         parts.append(Rows(sign * free.slope, value + free.slack, value + spread, value - spread))
-    return Rows.join(parts)
+    return Rows.join(parts, dim=1)

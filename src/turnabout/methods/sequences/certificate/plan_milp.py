@@ -21,53 +21,48 @@ ROUNDS = 3
 NUDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
-class Programs:
+class IntegerPrograms:
     """Bounds for many jobs, one after the other; a box whose program leaves a gap is split and both halves are asked.
 
     Parameters
     ----------
-    question, bound : the people, and the model's bound.
-    upper : (n,) cost of the cheapest plans known.
+    task, bound : what is to be proved, and the model's bound.
+    found : the cheapest plans known; those that programs propose are entered, if they hold.
     gap : relative distance at which a box is done.
-    found : where plans that programs propose are kept, if they hold.
     until : when to stop, on the monotonic clock.
     most : programs for each job, at most.
     """
 
     def __init__(
         self,
-        question: CertificateTask,
+        task: CertificateTask,
         bound: MarginBound,
-        upper: Tensor,
-        gap: float,
         found: CheapestPlans,
+        gap: float,
         until: float | None,
         most: int,
     ):
-        self.question, self.bound, self.found = question, bound, found
-        self.upper, self.gap, self.until, self.most = upper, gap, until, most
-        self.lower = torch.full_like(upper, torch.inf)
-        self.done = torch.ones_like(upper, dtype=torch.bool)
-        self.rounded = torch.full_like(upper, torch.inf)  # cost of plans that only rounding makes accepted
+        self.task, self.bound, self.found = task, bound, found
+        self.gap, self.until, self.most = gap, until, most
+        self.lower = torch.full_like(found.cost, torch.inf)
+        self.done = torch.ones_like(self.lower, dtype=torch.bool)
+        self.rounded = torch.full_like(self.lower, torch.inf)  # cost of plans that only rounding makes accepted
         self.solved, self._turn = 0, count()
 
     def run(self, jobs: Jobs, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """Bounds (n,) over the jobs' boxes (J, K), and whether the proofs are complete (n,)."""
-        base = self.bound.base(self.question.rest(jobs))
+        base = self.bound.base(self.task.rest(jobs))
         for j in range(len(jobs)):
             row = slice(j, j + 1)
-            self._solve(jobs.pick(torch.tensor([j])), low[row], high[row], base[row])
-        return torch.minimum(self.lower, torch.minimum(self.upper, self.found.cost)), self.done
-
-    def _known(self, person: int) -> float:
-        return min(float(self.upper[person]), float(self.found.cost[person]))
+            self._solve(jobs.take(torch.tensor([j])), low[row], high[row], base[row])
+        return torch.minimum(self.lower, self.found.known), self.done
 
     def _solve(self, job: Jobs, low: Tensor, high: Tensor, base: Tensor) -> None:
         person, root, last = int(job.person[0]), (high - low)[0].numpy(), self.solved + self.most
         heap = [(float(job.constant[0]), next(self._turn), low, high)]
         while heap:
             least, _, a, b = heapq.heappop(heap)
-            known = self._known(person)
+            known = float(self.found.known[person])
             proved = least >= min(known, float(self.rounded[person])) * (1 - self.gap)
             late = self.until is not None and time.monotonic() > self.until
             if proved or late or self.solved >= last:
@@ -83,8 +78,8 @@ class Programs:
             least = max(least, answer.bound)
             if answer.theta is not None:
                 points = _nearby(torch.from_numpy(answer.theta).to(a), a, b, program, self.bound, base)
-                self.question.try_out(job.pick(torch.zeros(len(points), dtype=torch.long)), points, self.found)
-                loose = self.question.grid is None and bool((job.rounding > 0).any())
+                self.task.try_out(job.take(torch.zeros(len(points), dtype=torch.long)), points, self.found)
+                loose = self.task.grid is None and bool((job.rounding > 0).any())
                 if loose and answer.error.max() < TOLERANCE:
                     cost = program.rolled.price.at(points[:1])
                     self.rounded[person] = torch.minimum(self.rounded[person], cost[0])
@@ -114,7 +109,7 @@ def _pose(
 
 
 def _nearby(theta: Tensor, low: Tensor, high: Tensor, program: BoxProgram, bound: MarginBound, base: Tensor) -> Tensor:
-    """The program's parameters (K,), and some a little farther on: the solver keeps to its rows only roughly."""
+    """The program's parameters (K,), and some slightly beyond: the solver keeps its rows only within its tolerance."""
     rolled = program.rolled
     uphill = bound.plane(base, rolled.end).slope.sign() * (high - low)
     outward = theta - rolled.price.kink

@@ -8,12 +8,13 @@ from itertools import combinations
 import torch
 
 from turnabout.actions.steps import StepTables
-from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, is_led, loosening, make_jobs
+from turnabout.methods.sequences.certificate.certificate_task import CertificateTask
+from turnabout.methods.sequences.certificate.jobs import Jobs, Kinds, is_led, loosening
 from turnabout.methods.sequences.certificate.parameter_boxes import roll
+from turnabout.methods.sequences.sequence_set import ActionSequence, normal_order
 from turnabout.solvers.bounds import Hull
 from turnabout.typing import Tensor
 
-ActionSequence = tuple[int, ...]
 Edge = tuple[int, int]
 
 
@@ -88,29 +89,18 @@ class Reduction:
 
     Parameters
     ----------
-    tables, kinds : the actions.
-    sequences : (W, T) all sequences asked about.
-    start, lo, hi : (n, e) people's states and their reach, in units.
-    rounded : (e,) or None: columns that are rounded on the way, so that their order matters.
+    task : the sequences, the actions, and people's states with their reach.
     """
 
-    def __init__(
-        self,
-        tables: StepTables,
-        kinds: Kinds,
-        sequences: Tensor,
-        start: Tensor,
-        lo: Tensor,
-        hi: Tensor,
-        rounded: Tensor | None = None,
-    ):
-        self.tables, self.kinds = tables, kinds
-        self.rounded = torch.zeros_like(tables.columns, dtype=torch.bool) if rounded is None else rounded
-        self.start, self.lo, self.hi = start, lo, hi
-        self.traits = Traits.of(tables, kinds)
-        count = tables.actions
+    def __init__(self, task: CertificateTask):
+        self.task = task
+        self.rounded = task.off > 0  # (e,) columns whose order matters, since they are rounded on the way
+        self.traits = Traits.of(task.tables, task.kinds)
+        count = task.tables.actions
         self.apart = [[self.traits.apart(a, b) for b in range(count)] for a in range(count)]
-        self.sequences: list[ActionSequence] = [tuple(a for a in sequence if a >= 0) for sequence in sequences.tolist()]
+        self.sequences: list[ActionSequence] = [
+            tuple(a for a in sequence if a >= 0) for sequence in task.sequences.tolist()
+        ]
         self.place = {sequence: i for i, sequence in enumerate(self.sequences)}
         self.alike: dict[ActionSequence, int] = {}  # one sequence for each normal form
         for i, sequence in enumerate(self.sequences):
@@ -119,11 +109,7 @@ class Reduction:
 
     def normal(self, sequence: ActionSequence) -> ActionSequence:
         """The first of the sequences that differ from this one only by the order of actions that never interfere."""
-        left, out = list(sequence), []
-        while left:
-            free = [i for i, a in enumerate(left) if all(self.apart[a][b] for b in left[:i])]
-            out.append(left.pop(min(free, key=lambda i: left[i])))
-        return tuple(out)
+        return tuple(sequence[k] for k in normal_order(sequence, self.apart))
 
     def needed(self, jobs: Jobs, low: Tensor, high: Tensor) -> Tensor:
         """(J,) True for the jobs that must be proved; boxes (J, K) are finite and hold every plan that matters."""
@@ -164,10 +150,10 @@ class Reduction:
 
     def _able(self, jobs: Jobs, states: list[Hull]) -> Tensor:
         """(J, T+1, A) whether the conditions of an action that does nothing hold at every state of that time."""
-        tables, moving = self.tables, self.kinds.moving
+        tables, moving = self.task.tables, self.task.kinds.moving
         both = (tables.of_old + tables.of_new)[:-1]  # (A, C, e)
         part = both[..., moving]
-        state, out = self.start[jobs.person], []
+        state, out = self.task.start[jobs.person], []
         for t, hull in enumerate(states):
             if t > 0:
                 line = torch.where(jobs.sequences[:, t - 1] >= 0, jobs.sequences[:, t - 1], tables.actions)
@@ -212,9 +198,7 @@ class Reduction:
         p = jobs.parameters
         dims = (order.unsqueeze(-1) * p + torch.arange(p, device=low.device)).flatten(1)
         sequences = jobs.sequences[rows].gather(1, order)
-        swapped, possible = make_jobs(
-            self.tables, self.kinds, self.start, sequences, jobs.person[rows], self.lo, self.hi
-        )
+        swapped, possible = replace(self.task, grid=None, rounding=None).jobs(sequences, jobs.person[rows])
         places = order.unsqueeze(-1).expand(-1, -1, jobs.rounding.shape[-1])
         swapped = replace(
             swapped, scales=jobs.scales[rows].gather(1, order), rounding=jobs.rounding[rows].gather(1, places)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from turnabout.actions.steps import TINY
-from turnabout.methods.sequences.certificate.jobs import Jobs
+from turnabout.methods.sequences.certificate.jobs import Jobs, size_of
 from turnabout.methods.sequences.certificate.parameter_boxes import (
     PriceBound,
     Rolled,
@@ -37,7 +39,7 @@ def first_boxes(jobs: Jobs, budget: Tensor) -> tuple[Jobs, Tensor, Tensor, Tenso
         a, b = low.gather(1, lead).squeeze(1), high.gather(1, lead).squeeze(1)
         size = 1e-9 * torch.maximum(a.abs(), b.abs()).clamp(min=1e-3)
         scales[:, t] = (jobs.lead[:, t] >= 0) & ((a > size) | (b < -size))
-        jobs = jobs.with_scales(scales)
+        jobs = replace(jobs, scales=scales)
         least, most = _limits(jobs, t, low, high)
         linear, curved, kink, _ = coefficients(jobs, t, low, high)
         far = reach(linear, curved, (budget - jobs.constant).unsqueeze(1))
@@ -83,7 +85,7 @@ def _limits(jobs: Jobs, t: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tens
 
 def _widened(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """The box made larger by what rounding may have taken; a parameter held in place stays so."""
-    wide = (high > low) * EDGE * (1 + torch.maximum(low.abs(), high.abs()).nan_to_num(posinf=0.0))
+    wide = (high > low) * EDGE * size_of(low, high)
     return low - wide, high + wide
 
 
@@ -120,7 +122,7 @@ def _within(first: Tensor, last: Tensor, low: Tensor, high: Tensor) -> tuple[Ten
 
 def shrink(rolled: Rolled, low: Tensor, high: Tensor, budget: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """One round of both: smaller boxes (B, K) and (B,) which of them can hold a plan."""
-    low, high, allowed = shrink_by_rows(Rows.join(rolled.rows), low, high)
+    low, high, allowed = shrink_by_rows(Rows.join(rolled.rows, dim=1), low, high)
     low, high, cheap = shrink_by_price(rolled.price, low, high, budget)
     return low, high, rolled.alive & allowed & cheap
 
@@ -131,7 +133,7 @@ def root_boxes(jobs: Jobs, budget: Tensor) -> tuple[Jobs, Tensor, Tensor, Tensor
     bounded = torch.isfinite(low).all(1) & torch.isfinite(high).all(1) & torch.isfinite(jobs.start).all(1)
     rows = (alive & bounded).nonzero().squeeze(1)
     for _ in range(ROUNDS):
-        some = jobs.pick(rows)
+        some = jobs.take(rows)
         a, b, able = shrink(roll(some, low[rows], high[rows]), low[rows], high[rows], budget[rows])
         low[rows], high[rows] = a, b
         alive[rows[~able]] = False

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import turnabout as ta
-from turnabout.audit.robustness.sense import overdone
+from turnabout.audit.robustness.monotonicity import overshoot
 from turnabout.errors import ProblemError
 
 SCHEMA = ta.Schema((ta.Number("hours", 0, 100, step=1),))
@@ -34,7 +34,7 @@ def test_rising_margins_lose_nobody():
     line.bias.data.fill_(-0.5)
     problem, answer = answered(ta.models.wrap(line, SCHEMA, output="logit"))
     assert (answer.status == ta.Status.FOUND).sum() == 2
-    rate = overdone(problem, answer)
+    rate = overshoot(problem, answer)
     assert (rate.hits, rate.n) == (0, 2)
 
 
@@ -42,7 +42,7 @@ def test_a_password_is_lost_by_doing_more():
     """20 -> 50 becomes 65, 30 -> 50 becomes 60, 60 -> 56 becomes 54: two of three are refused."""
     problem, answer = answered(ta.models.wrap(Hump(0.03), SCHEMA, output="logit"))
     assert (answer.status == ta.Status.FOUND).all()
-    rate = overdone(problem, answer)
+    rate = overshoot(problem, answer)
     assert (rate.hits, rate.n) == (2, 3)
 
 
@@ -50,4 +50,4 @@ def test_the_factor_goes_further():
     problem, answer = answered(ta.models.wrap(Hump(0.03), SCHEMA, output="logit"))
     for factor in (1, float("inf"), float("nan"), "a"):
         with pytest.raises(ProblemError, match="is not a number above 1"):
-            overdone(problem, answer, factor=factor)
+            overshoot(problem, answer, factor=factor)
