@@ -24,7 +24,7 @@ if _TYPE_CHECKING:
     from turnabout.core import Attribution, Method, Problem, Proposal, Recourse, Status
     from turnabout.errors import TurnaboutError
     from turnabout.methods import find
-    from turnabout.schema import Binary, Category, Number, Ordinal, Passthrough, Schema
+    from turnabout.schema import Binary, Category, Derived, Number, Ordinal, Passthrough, Reach, Schema
 
 __version__ = "0.1.0"
 
@@ -34,12 +34,14 @@ __all__ = [
     "Attribution",
     "Binary",
     "Category",
+    "Derived",
     "Method",
     "Number",
     "Ordinal",
     "Passthrough",
     "Problem",
     "Proposal",
+    "Reach",
     "Recourse",
     "Schema",
     "Status",
@@ -65,7 +67,7 @@ _HOME = {
     "core": ("Attribution", "Method", "Problem", "Proposal", "Recourse", "Status"),
     "errors": ("TurnaboutError",),
     "methods": ("find",),
-    "schema": ("Binary", "Category", "Number", "Ordinal", "Passthrough", "Schema"),
+    "schema": ("Binary", "Category", "Derived", "Number", "Ordinal", "Passthrough", "Reach", "Schema"),
 }
 """The rooms that names come from. Rooms are loaded when they are first used, and torch with them."""
 

@@ -171,7 +171,8 @@ class RecourseBuilder:
         options, position = self._options(ranked)
         steps, plans = self._steps(options.index, position), self._plans(options.index, position)
         yes, waived = self.problem.model.rule, self._waived(options)
-        return Recourse(given, options, status, why, made_by, seconds, steps, plans, yes, waived)
+        derived = tuple(f.name for f in self.problem.schema.identities.derived)
+        return Recourse(given, options, status, why, made_by, seconds, steps, plans, yes, waived, derived)
 
     def _waived(self, options: pd.DataFrame) -> pd.DataFrame:
         """Which options do without a rule that could not be checked."""

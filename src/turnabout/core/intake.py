@@ -20,6 +20,7 @@ from turnabout.errors import MethodError
 from turnabout.models.column_types import is_nullable
 from turnabout.models.derived import pinned
 from turnabout.models.estimators import in_types
+from turnabout.models.filled import bare
 from turnabout.schema import Reading, as_frame
 from turnabout.schema.features import is_missing
 from turnabout.typing import Tensor
@@ -86,7 +87,7 @@ class Intake:
             cells = self.table.iloc[mine[:1]][list(names[self.odd[mine[0]]])]
             effect = self.margin[mine] - fast[places]
             effect[_is_sure(self.problem, self.margin[mine])] = np.nan  # by how much is not known
-            model = pinned(self.problem.model, cells, effect)
+            model = pinned(bare(self.problem.model), cells, effect)
             yield SearchGroup(self.problem.decided_by(model), mine, complete=True)
 
 
@@ -160,7 +161,7 @@ def _in_their_precision(problem: Problem, table: pd.DataFrame) -> Problem:
     model = problem.model
     known = model.encoded or model.like is not None
     types = {} if known else {str(name): dtype for name, dtype in table.dtypes.items() if is_single(dtype)}
-    return problem.decided_by(in_types(model, types)) if types else problem
+    return problem.decided_by(in_types(bare(model), types)) if types else problem
 
 
 def _judge_ties(problem: Problem, table: pd.DataFrame, margin: np.ndarray, run: Run) -> None:

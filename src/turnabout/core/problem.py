@@ -19,6 +19,7 @@ from turnabout.costs import BoundCost, Cost
 from turnabout.errors import ProblemError, also
 from turnabout.models import Model
 from turnabout.models.favourable import check_labels, some_of_each
+from turnabout.models.filled import filled
 from turnabout.rules import BoundRule, KnownLevels, Rule
 from turnabout.schema import Schema, as_frame
 from turnabout.typing import Tensor
@@ -68,11 +69,11 @@ class Problem:
             raise ProblemError(
                 f"a feature is named '{taken[0]}', a name that answers use for themselves.", hint="rename the column."
             )
-        self.model = model
         self.declared_cost = as_cost(cost)
         self.declared_rules = as_rules(rules)
         schema = schema.with_derived([name for rule in self.declared_rules for name in rule.derived])
         self.schema = schema
+        self.model = filled(model, schema)
         self.background = None if background is None else as_frame(background).reset_index(drop=True)
         self.labels = self._read_labels(labels)
         self.background_x = self._read_background()
@@ -172,7 +173,7 @@ class Problem:
         """The same question put to another decision maker."""
         other = copy.copy(self)
         other.__dict__.pop("background_margin", None)
-        other.model = model
+        other.model = filled(model, self.schema)
         return other
 
     @cached_property
@@ -279,6 +280,7 @@ class Problem:
     def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(n,) by how much the worst rule is broken; 0 where all are kept."""
         worst = x_new.new_zeros(x_new.shape[:-1])
+        x_new = self.schema.fill(x_new) if self.rules else x_new
         for rule in self.rules:
             worst = torch.maximum(worst, rule.violation(x, x_new))
         return worst

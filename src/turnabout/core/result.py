@@ -122,6 +122,7 @@ class Recourse(Versioned):
     yes : what counts as a yes of the model: "P(approve) >= 0.5".
     waived : options that were made although a rule, declared waivable, could not be checked because a cell is missing.
         Index (person, option): the rule, or several joined by "; ".
+    derived : columns that are computed from others. Options hold what follows, and it is no change.
     """
 
     people: pd.DataFrame
@@ -134,6 +135,7 @@ class Recourse(Versioned):
     plans: pd.DataFrame = field(default_factory=empty_plans)
     yes: str = ""
     waived: pd.DataFrame = field(default_factory=empty_waived)
+    derived: tuple[str, ...] = ()
 
     mark = "turnabout_recourse"
     title = "an answer"
@@ -167,6 +169,11 @@ class Recourse(Versioned):
         return [c for c in self.options.columns if c not in NUMBERS]
 
     @property
+    def choices(self) -> list[str]:
+        """The features that people choose, without those that follow from others."""
+        return [name for name in self.features if name not in self.derived]
+
+    @property
     def fingerprint(self) -> str:
         """A hash of everything but the time it took."""
         document = self.to_dict() | {"seconds": 0.0}
@@ -183,11 +190,11 @@ class Recourse(Versioned):
         return {status.value: int((self.status == status).sum()) for status in Status}
 
     def changes(self) -> pd.DataFrame:
-        """Only what changed: person, option, feature, from, to."""
+        """Only what changed: person, option, feature, from, to; without what follows from other columns."""
         labels = self.options.index.get_level_values("person")
         own = self.people.iloc[self.people.index.get_indexer(labels)][self.features]
         parts = []
-        for name in self.features:
+        for name in self.choices:
             new, old = self.options[name], own[name].set_axis(self.options.index)
             different = np.array([_differs(a, b) for a, b in zip(old, new, strict=True)], dtype=bool)
             part = pd.DataFrame({"feature": name, "from": cells_of(old[different]), "to": cells_of(new[different])})
@@ -211,10 +218,10 @@ class Recourse(Versioned):
                 f"there is no person {person!r} in this answer.", hint="use a label of people.index."
             )
         place = self.people.index.get_loc(person)
-        columns: dict[str, Any] = {"now": self.people[self.features].iloc[place]}
+        columns: dict[str, Any] = {"now": self.people[self.choices].iloc[place]}
         mine = self.options.index.get_level_values("person") == person
         for (_, option), row in self.options[mine].iterrows():
-            columns[f"option {option}"] = row[self.features]
+            columns[f"option {option}"] = row[self.choices]
         table = pd.DataFrame(columns)
         if table.shape[1] == 1:
             return table
@@ -293,6 +300,8 @@ class Recourse(Versioned):
             "status": [str(s.value) for s in self.status],
             "why": frame_to_json(self.why),
         }
+        if self.derived:
+            document["derived"] = list(self.derived)
         parts = {"steps": self.steps, "plans": self.plans, "waived": self.waived}
         return document | {name: frame_to_json(frame) for name, frame in parts.items() if len(frame)}
 
@@ -310,8 +319,9 @@ class Recourse(Versioned):
         status = pd.Series([Status(s) for s in document["status"]], index=people.index, dtype=object, name="status")
         more = ("steps", "plans", "waived")
         tables = {name: frame_from_json(document[name], name) for name in more if name in document}
-        yes = document.get("yes", "")
-        answer = cls(people, options, status, why, document["made_by"], document["seconds"], **tables, yes=yes)
+        yes, derived = document.get("yes", ""), tuple(document.get("derived", ()))
+        made_by, seconds = document["made_by"], document["seconds"]
+        answer = cls(people, options, status, why, made_by, seconds, **tables, yes=yes, derived=derived)
         check_answer(answer)
         return answer
 

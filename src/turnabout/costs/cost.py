@@ -13,7 +13,7 @@ import torch
 
 from turnabout.documents import reads, shown, write
 from turnabout.errors import ProblemError
-from turnabout.schema import Schema
+from turnabout.schema import Derived, Schema
 from turnabout.typing import Json, Tensor, as_float, as_tuple, is_number
 
 CHANGED = 1e-12  # a feature has changed when its encoded distance is larger; as Schema.changed
@@ -139,7 +139,8 @@ class Cost(ABC):
 
     def bind(self, schema: Schema, background_x: Tensor | None = None) -> BoundCost:
         """The cost over encoded people of this schema; background_x (m, d) is needed by MAD and PercentileShift."""
-        weights = torch.ones(len(schema), dtype=torch.float64)
+        free = [not isinstance(feature, Derived) for feature in schema.features]  # what follows costs nothing
+        weights = torch.tensor(free, dtype=torch.float64)
         return BoundCost(repr(self), schema.names, self._terms(CostContext(schema, background_x), weights))
 
     @abstractmethod

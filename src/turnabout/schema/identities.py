@@ -29,9 +29,9 @@ class Derived(Number):
 
         new value = formula(new row), rounded as the column is written                                          (1)
 
-    Nobody chooses it and no plan advises it: whatever changes, it is computed anew before the model sees the row, and it
-    costs nothing. Where nothing that it follows from changes, or where one of these is missing, the person's own value
-    stays.
+    Nobody chooses it and no plan advises it: whatever changes, it is computed anew before the model sees the row, and
+    it costs nothing. Where nothing that it follows from changes, or where one of these is missing, the person's own
+    value stays.
 
     Parameters
     ----------
@@ -79,6 +79,10 @@ class Derived(Number):
     def read_formula(self) -> Formula:
         """The formula as a tree."""
         return Formula(self.formula)
+
+    def cells(self, values: np.ndarray) -> np.ndarray:
+        """Values as they are written into a table."""
+        return values.astype(np.int64) if self.places <= 0 and (np.abs(values) < 2**53).all() else values
 
     def written(self, value: Tensor) -> Tensor:
         """Values in units as they are written."""
@@ -228,7 +232,7 @@ class _Printed(_Encoded):
             if isinstance(feature, Levels):
                 return _number_of(feature, torch.from_numpy(_codes(feature, self.cells[name])))
             if isinstance(feature, Number):
-                return torch.from_numpy(floats(self.cells[name]))
+                return torch.tensor(floats(self.cells[name]))
             raise _no_number(feature)
         feature, _, k = _level(name, self.place)
         return torch.from_numpy((_codes(feature, self.cells[feature.name]) == k).astype(np.float64))

@@ -19,6 +19,7 @@ from turnabout.documents import Saved, reads, shown
 from turnabout.errors import SchemaError, also
 from turnabout.markup import block
 from turnabout.schema.features import Feature, Number, Scalar
+from turnabout.schema.identities import Derived, Identities
 from turnabout.schema.levels import Binary, Category, Ordinal
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.projection import Projection
@@ -28,7 +29,7 @@ from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
-KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough)}
+KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough, Derived)}
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Schema(Saved):
                 raise SchemaError(f"{feature!r} is not a feature.", hint="use Number, Binary, Ordinal or Category.")
         if twice := [n for i, n in enumerate(self.names) if n in self.names[:i]]:
             raise SchemaError(f"two features are named '{twice[0]}'.", hint="every feature needs a name of its own.")
+        self.fill(torch.zeros(1, self.d, dtype=torch.float64))  # refuses formulas that have no value
 
     # -- the layout -------------------------------------------------------------------------------------------
 
@@ -124,6 +126,15 @@ class Schema(Saved):
         """(d,) encoded column of the missing indicator of each column's feature, or -1."""
         last = [s.stop - 1 if f.missing else -1 for f, s in zip(self.features, self.slices, strict=True)]
         return torch.tensor(last)[self.feature_of]
+
+    @cached_property
+    def identities(self) -> Identities:
+        """The columns that are computed from others."""
+        return Identities(self.features, self.slices)
+
+    def fill(self, x: Tensor) -> Tensor:
+        """(..., d) -> the same rows with every derived column computed anew."""
+        return self.identities.fill(x)
 
     def index(self, name: str) -> int:
         """Position of a feature."""
@@ -189,13 +200,16 @@ class Schema(Saved):
             where = changed[:, j]
             column = own[feature.name]
             columns[feature.name] = put(column, where, feature.decode(array[where, s])) if where.any() else column
-        return pd.DataFrame(columns, index=own.index)
+        return self.identities.write(own, pd.DataFrame(columns, index=own.index), changed)
 
     def breaches(self, people: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
         """(n, F) True where a printed cell breaks its feature's constraints; reads raw values, not tensors."""
         own, new = self.table(people), self.table(rows)
         out = []
         for f in self.features:
+            if isinstance(f, Derived):
+                out.append(self.identities.breaches(f, own, new))
+                continue
             loose = {"derived": True} if isinstance(f, Number) and f.name in self.derived else {}
             out.append(f.breaches(own[f.name], new[f.name], **loose))
         return np.column_stack(out)
@@ -344,7 +358,9 @@ class Schema(Saved):
         """One line per feature, for a person to review."""
         rows = []
         for f in self.features:
-            if isinstance(f, Number):
+            if isinstance(f, Derived):
+                values = f.formula
+            elif isinstance(f, Number):
                 values = f"{f.low:g} to {f.high:g}" + (f" {f.unit}" if f.unit else "")
                 values += f", steps of {f.step:g}" if f.step else f", {f.places} decimals"
                 values += f"; used in {f.useful_step:g}" if f.useful_step else ""
