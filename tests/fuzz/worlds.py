@@ -74,6 +74,7 @@ def random_world(seed: int) -> World:
             continue
         if np.isfinite(said.margin).all() and 0 < said.yes.sum() < len(rows):
             learned = not decider.title.startswith(("torch", "function"))  # these have random weights
+            learned &= not _is_opposite(said.yes, accepted)
             return World(seed, tuple(columns), rows, accepted if learned else said.yes, decider)
     raise RuntimeError(f"no model could be fitted for the world {seed}") from error
 
@@ -127,3 +128,10 @@ def replaced(world: World, name: str, **changes: object) -> World:
     """The world with one of its columns declared otherwise."""
     columns = tuple(replace(c, **changes) if c.name == name else c for c in world.columns)  # type: ignore[arg-type]
     return World(world.seed, columns, world.background, world.accepted, world.decider)
+
+
+def _is_opposite(yes: np.ndarray, accepted: np.ndarray) -> bool:
+    """Whether a model, fitted in few steps, says yes less often to those whom labels have as accepted."""
+    if accepted.all() or not accepted.any():
+        return False
+    return bool(yes[accepted].mean() < yes[~accepted].mean())
