@@ -1,0 +1,137 @@
+"""What the name of a column says of it: a small table of words in several languages, open to extension.
+
+A name is cut into words at capitals, digits, signs and spaces; accents do not count. An entry is one word, several
+in a row, or the beginning of a word (with a `*`). `WORDS` may be extended before a schema is drafted:
+
+    from turnabout.schema.column_words import WORDS
+    WORDS["protected"]["sex"].append("kyn")
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Literal
+
+Kind = Literal["protected", "identity", "time", "past", "others", "worse", "better"]
+
+
+def _listed(text: str) -> list[str]:
+    return text.split(", ")
+
+
+WORDS: dict[Kind, dict[str, list[str]]] = {
+    # what law or nature fixes, and what no lender may ask people to change
+    "protected": {
+        "sex": _listed("sex, gender, male, female, geschlecht, sexe, genre, sexo, genero, sesso, geslacht"),
+        "race": _listed("race, racial, ethnic*, skin color, skin colour, hautfarbe, raza, raca, etnia, razza"),
+        "origin": _listed(
+            "nationality, citizen*, foreign*, immigra*, native country, country of birth, birth country, native, "
+            "staatsangehorigkeit, nationalitat, nationalite, nacionalidad, nazionalita, herkunft"
+        ),
+        "religion": _listed("religio*, konfession, faith, church"),
+        "family": _listed(
+            "marital, married, marriage, civil status, relationship, spouse, widow*, divorced, single, "
+            "familienstand, verheiratet, etat civil, situation familiale, estado civil, stato civile, dependents, "
+            "dependants, children, kinder, enfants, hijos, figli, pregnan*, liable"
+        ),
+        "health": _listed("disab*, handicap*, health, illness, behinder*, discapacidad"),
+        "age": _listed(
+            "age, birth, birthday, birthdate, dob, born, geburt*, alter, naissance, edad, nacimiento, eta, "
+            "nascita, leeftijd, idade"
+        ),
+    },
+    # who somebody is, and where: not a thing to advise
+    "identity": {
+        "id": _listed(
+            "id, ids, uuid, guid, identifier, ssn, passport, iban, key, customer number, row number, account "
+            "number, loan number, case number, kundennummer, numero, index, rowid, unnamed"
+        ),
+        "name": _listed("firstname, lastname, first name, last name, surname, full name, vorname, nachname"),
+        "contact": _listed("email, mail, phone number, address, adresse, street, strasse, calle"),
+        "place": _listed(
+            "zip, zipcode, postcode, postal, plz, cap, codigo postal, latitude, longitude, county, state, region, "
+            "country, city, town, province, bundesland, msa"
+        ),
+    },
+    # what only time brings
+    "time": {
+        "date": _listed("date, datum, fecha, data di, timestamp, datetime, year, month of, quarter, vintage"),
+        "tenure": _listed(
+            "tenure, seniority, since, oldest, in file, length of employment, emp length, employment length, "
+            "employment duration, job tenure, years employed, years at, months at, years with, yrs at, present "
+            "residence, residence since, days employed, time at, customer since, account age, "
+            "betriebszugehorigkeit, anciennete, antiguedad"
+        ),
+    },
+    # counts and marks of what has happened
+    "past": {
+        "events": _listed(
+            "prior, priors, previous, ever, past, history, last 6*, last 12*, last 2*, inq, inquir*, inquiries, "
+            "bankrupt*, convict*, arrest*, felon*, misdem*, recid*, foreclos*, chargeoff*, charge off, public "
+            "record, pub rec, derog*, vorstrafen, antecedents, antecedentes"
+        ),
+    },
+    # what others set
+    "others": {
+        "economy": _listed(
+            "unemployment, inflation, gdp, cpi, euribor, libor, sofr, prime rate, base rate, index, arbeitslos*, "
+            "desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr employed, "
+            "interest rate, int rate, zinssatz, taux d interet, tasa de interes, apr, hpi, house price"
+        ),
+        "score": _listed("score, fico, rating, risk estimate, grade, sub grade, subgrade, scorex, schufa"),
+    },
+    # advice does not raise these
+    "worse": {
+        "debt": _listed(
+            "debt, debts, liabilit*, owed, outstanding, overdue, arrears, late, delay, delq, delinq*, past due, "
+            "pastdue, default*, behind, utilization, utilisation, burden, dti, ltv, schulden, dette, dettes, "
+            "deuda, debito, loan amount, loan amnt, credit amount, dpd, debtratio, unpaid, rule violation*, "
+            "violation*"
+        ),
+    },
+    # advice does not lower these
+    "better": {
+        "means": _listed(
+            "income, salary, salaries, wage, wages, earning*, revenue, savings, saving, wealth, assets, equity, "
+            "deposit, down payment, downpayment, net worth, einkommen, gehalt, lohn, ersparnis*, revenu, revenus, "
+            "salaire, epargne, ingreso, ingresos, salario, ahorro*, reddito, stipendio, education, degree, "
+            "schooling, qualification, bildung, educacion, istruzione"
+        ),
+    },
+}
+REVERSED = ("never", "no", "not", "without", "non", "kein", "keine", "sans", "sin", "senza", "satisfactory")
+SPLIT = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_a-zA-Z]+")
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a column's name: "NumInqLast6M" -> num, inq, last, 6, m."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    return [word.lower() for word in SPLIT.findall(plain.replace("ß", "ss"))]
+
+
+def says(name: str, kind: Kind) -> str | None:
+    """What the name says of one kind: the group of words that it holds, or None.
+
+    Of what is better or worse, a word such as "never" or "no" before it says the opposite.
+    """
+    words = words_of(name)
+    for group, entries in WORDS[kind].items():
+        for entry in entries:
+            if (at := _find(words, entry)) is not None and not (
+                kind in ("worse", "better") and any(word in REVERSED for word in words[:at])
+            ):
+                return group
+    return None
+
+
+def _find(words: list[str], entry: str) -> int | None:
+    parts = entry.split()
+    for start in range(len(words) - len(parts) + 1):
+        if all(_same(word, part) for word, part in zip(words[start:], parts)):
+            return start
+    return None
+
+
+def _same(word: str, part: str) -> bool:
+    return word.startswith(part[:-1]) if part.endswith("*") else word == part
