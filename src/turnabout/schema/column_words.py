@@ -43,21 +43,21 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     },
     # who somebody is, and where: not a thing to advise
     "identity": {
-        "id": _listed(
+        "an identifier": _listed(
             "id, ids, uuid, guid, identifier, ssn, passport, iban, key, customer number, row number, account "
             "number, loan number, case number, kundennummer, numero, index, rowid, unnamed"
         ),
-        "name": _listed("firstname, lastname, first name, last name, surname, full name, vorname, nachname"),
-        "contact": _listed("email, mail, phone number, address, adresse, street, strasse, calle"),
-        "place": _listed(
+        "names": _listed("firstname, lastname, first name, last name, surname, full name, vorname, nachname"),
+        "contacts": _listed("email, mail, phone number, address, adresse, street, strasse, calle"),
+        "places": _listed(
             "zip, zipcode, postcode, postal, plz, cap, codigo postal, latitude, longitude, county, state, region, "
             "country, city, town, province, bundesland, msa"
         ),
     },
     # what only time brings
     "time": {
-        "date": _listed("date, datum, fecha, data di, timestamp, datetime, year, month of, quarter, vintage"),
-        "tenure": _listed(
+        "dates": _listed("date, datum, fecha, data di, timestamp, datetime, year, month of, quarter, vintage"),
+        "how long something lasts": _listed(
             "tenure, seniority, since, oldest, in file, length of employment, emp length, employment length, "
             "employment duration, job tenure, years employed, years at, months at, years with, yrs at, present "
             "residence, residence since, days employed, time at, customer since, account age, "
@@ -66,7 +66,8 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     },
     # counts and marks of what has happened
     "past": {
-        "events": _listed(
+        "past events": _listed(
+            "days late, times late, months late, late payments, missed payments, payments missed, "
             "prior, priors, previous, ever, past, history, last 6*, last 12*, last 2*, inq, inquir*, inquiries, "
             "bankrupt*, convict*, arrest*, felon*, misdem*, recid*, foreclos*, chargeoff*, charge off, public "
             "record, pub rec, derog*, vorstrafen, antecedents, antecedentes"
@@ -74,16 +75,19 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     },
     # what others set
     "others": {
-        "economy": _listed(
+        "rates or the economy": _listed(
             "unemployment, inflation, gdp, cpi, euribor, libor, sofr, prime rate, base rate, index, arbeitslos*, "
             "desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr employed, "
             "interest rate, int rate, zinssatz, taux d interet, tasa de interes, apr, hpi, house price"
         ),
-        "score": _listed("score, fico, rating, risk estimate, grade, sub grade, subgrade, scorex, schufa"),
+        "scores or limits": _listed(
+            "credit limit, limit bal, credit line amount, "
+            "score, fico, rating, risk estimate, grade, sub grade, subgrade, scorex, schufa"
+        ),
     },
     # advice does not raise these
     "worse": {
-        "debt": _listed(
+        "debts or arrears": _listed(
             "debt, debts, liabilit*, owed, outstanding, overdue, arrears, late, delay, delq, delinq*, past due, "
             "pastdue, default*, behind, utilization, utilisation, burden, dti, ltv, schulden, dette, dettes, "
             "deuda, debito, loan amount, loan amnt, credit amount, dpd, debtratio, unpaid, rule violation*, "
@@ -92,7 +96,7 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     },
     # advice does not lower these
     "better": {
-        "means": _listed(
+        "income, savings or education": _listed(
             "income, salary, salaries, wage, wages, earning*, revenue, savings, saving, wealth, assets, equity, "
             "deposit, down payment, downpayment, net worth, einkommen, gehalt, lohn, ersparnis*, revenu, revenus, "
             "salaire, epargne, ingreso, ingresos, salario, ahorro*, reddito, stipendio, education, degree, "

@@ -7,6 +7,7 @@ what is no plain word stands in backticks. A comparison is 1 where it holds, els
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,11 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "min": lambda a, *rest: a if not rest else torch.minimum(a, FUNCTIONS["min"](*rest)),
     "max": lambda a, *rest: a if not rest else torch.maximum(a, FUNCTIONS["max"](*rest)),
 }
+
+
+def quoted(name: str) -> str:
+    """A column's name as it stands in a formula: in backticks unless it is a plain word."""
+    return name if name.isidentifier() and name not in FUNCTIONS and not keyword.iskeyword(name) else f"`{name}`"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from turnabout.documents import shown
 from turnabout.errors import SchemaError
+from turnabout.schema.careful import Draft
 from turnabout.schema.features import Feature, Number, floats
 from turnabout.schema.levels import Binary, Category, Ordinal, check_levels
 from turnabout.schema.passthrough import Passthrough
@@ -32,9 +33,11 @@ def draft(
     ordinal: Mapping[str, Any],
     ignore: tuple[str, ...],
     units: Mapping[str, str],
-    labels: Mapping[str, str],
+    titles: Mapping[str, str],
+    free: tuple[str, ...],
+    labels: Any,
 ) -> Schema:
-    """Whole numbers stay whole, bounds come from the data, two values make a Binary, text a Category."""
+    """Whole numbers stay whole, bounds come from the data, two values make a Binary, text a Category; and `careful`."""
     if len(table) == 0:
         raise SchemaError("a schema cannot be inferred from an empty table.", hint="pass the training table.")
     columns = list(table.columns)
@@ -45,11 +48,11 @@ def draft(
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise SchemaError(f"the table has more than one column '{twice}'.", hint="keep one of them.")
-    for name in (*immutable, *increasing, *decreasing, *categorical, *ordinal, *ignore, *units, *labels):
+    for name in (*immutable, *increasing, *decreasing, *free, *categorical, *ordinal, *ignore, *units, *titles):
         if name not in columns:
             raise SchemaError(f"the table has no column '{name}'.", hint=f"it has {', '.join(columns)}.")
     moves: dict[str, Moves] = {}
-    for names, way in ((immutable, "fixed"), (increasing, "up"), (decreasing, "down")):
+    for names, way in ((immutable, "fixed"), (increasing, "up"), (decreasing, "down"), (free, "free")):
         for name in names:
             if name in moves:
                 raise SchemaError(
@@ -57,11 +60,11 @@ def draft(
                 )
             moves[name] = way  # type: ignore[assignment]
     notes: list[str] = []
-    features = []
+    features: list[Feature] = []
     for name in columns:
         if name in ignore:
             continue
-        shared = {"moves": moves.get(name, "free"), "label": labels.get(name, "")}
+        shared = {"moves": moves.get(name, "free"), "label": titles.get(name, "")}
         if name in ordinal:
             levels = as_tuple(ordinal[name])
             if levels is None:
@@ -72,7 +75,22 @@ def draft(
             features.append(_ordinal(table[name], levels, shared))
         else:
             features.append(_guess(table[name], name in categorical, units.get(name, ""), shared, notes))
-    return Schema(tuple(features), tuple(notes))
+    drafted = Draft(table, {f.name: f for f in features}, notes, moves, _accepted(labels, len(table)))
+    drafted.finish()
+    return Schema(tuple(drafted.features.values()), tuple(notes))
+
+
+def _accepted(labels: Any, count: int) -> np.ndarray | None:
+    """Who was accepted, (n,) bool, or None where it is not known."""
+    if labels is None:
+        return None
+    values = np.asarray(labels.to_numpy() if isinstance(labels, pd.Series) else labels)
+    if values.shape != (count,) or any(pd.isna(v) or v not in (0, 1) for v in values.tolist()):
+        raise SchemaError(
+            f"labels= are not {count} times true or false, one for each row.",
+            hint="pass booleans in the order of the rows, for example labels = y == 'good'; titles= names columns.",
+        )
+    return values.astype(bool)
 
 
 def _ordinal(column: pd.Series, levels: tuple[Any, ...], shared: dict[str, Any]) -> Feature:

@@ -334,9 +334,24 @@ class Schema(Saved):
         ordinal: Mapping[str, Any] | None = None,
         ignore: Any = (),
         units: Mapping[str, str] | None = None,
-        labels: Mapping[str, str] | None = None,
+        titles: Mapping[str, str] | None = None,
+        free: Any = (),
+        labels: Any = None,
     ) -> Schema:
-        """Draft a schema from a table; `notes` says what was guessed. See `turnabout.schema.infer`."""
+        """Draft a schema from a table; `notes` says what was guessed, and why. Review it before anyone reads a plan.
+
+        What law or nature fixes, what only time or others change and what has happened is fixed, by the words in its
+        name; debts do not rise, income does not fall; with `labels`, nothing goes against what is plainly good.
+        Columns that are computed from others are found. Numbers get useful steps, changes worth making and a reach.
+
+        Parameters
+        ----------
+        immutable, increasing, decreasing, free : columns whose direction you know; you have the last word.
+        categorical, ordinal : columns of numbers that are levels; levels from low to high, by column.
+        ignore : columns that are no features.
+        units, titles : units and display names by column.
+        labels : for each row, whether the person was accepted, or fared well.
+        """
         from turnabout.schema.infer import draft
 
         return draft(
@@ -348,7 +363,9 @@ class Schema(Saved):
             ordinal=_by_name("ordinal", ordinal),
             ignore=_names("ignore", ignore),
             units=_by_name("units", units),
-            labels=_by_name("labels", labels),
+            titles=_by_name("titles", titles),
+            free=_names("free", free),
+            labels=labels,
         )
 
     def _repr_html_(self) -> str:
