@@ -65,3 +65,9 @@ class Verified:
         self.owner.append(owner)
         self.x_new.append(x_new)
         self.left -= torch.bincount(torch.as_tensor(owner, device=self.left.device), minlength=len(self.left))
+
+    def so_far(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The options there are, (s, d), and whose each is, (s,)."""
+        if not self.x_new:
+            return x[:0], torch.zeros(0, dtype=torch.long, device=x.device)
+        return torch.cat(self.x_new), torch.as_tensor(np.concatenate(self.owner), device=x.device)

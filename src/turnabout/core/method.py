@@ -12,7 +12,8 @@ import torch
 
 from turnabout.core.arguments import as_device, as_landing, as_progress
 from turnabout.core.builder import Ended
-from turnabout.core.chunk import Chunk
+from turnabout.core.chunk import Chunk, Verified
+from turnabout.core.different import among, dearest, new_ways
 from turnabout.core.intake import Intake, as_people, take_in
 from turnabout.core.landing_method import LandingMethod
 from turnabout.core.landing_targets import Landing
@@ -21,7 +22,7 @@ from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
 from turnabout.core.result import Proposal, Recourse, Status
 from turnabout.core.run import Run
-from turnabout.errors import MethodError, ModelError, also
+from turnabout.errors import MethodError, ModelError, TurnaboutError, also
 from turnabout.parameters import Declared, Maybe, Parameters, Positive, Whole, check_parameters, parameters_of
 from turnabout.typing import Progress, Tensor
 
@@ -50,6 +51,7 @@ class Method(Parameters, ABC):
     needs_background : whether the problem must carry a background table.
     needs_actions : whether the problem must carry actions; such a method proposes plans of steps.
     ranked : whether options are shown cheapest first (the default) or in the order proposed.
+    searches_again : whether further options are looked for by another search without some features.
     exact : whether the first option is the cheapest there is.
     chunk : people searched at a time; the memory of the search grows with this.
     excused : checks of the contract that do not apply, with the reason.
@@ -60,6 +62,7 @@ class Method(Parameters, ABC):
     needs_background: ClassVar[bool] = False
     needs_actions: ClassVar[bool] = False
     ranked: ClassVar[bool] = True
+    searches_again: ClassVar[bool] = True
     exact: ClassVar[bool] = False
     chunk: ClassVar[int] = 2048
     excused: ClassVar[dict[str, str]] = {}
@@ -215,6 +218,8 @@ class Method(Parameters, ABC):
             with run.within(SEARCH):
                 proposal = worker._search(x)
             verified = stages_for(chunk, proposal).options()
+            if run.options > 1 and proposal.plans is None:
+                worker._look_elsewhere(chunk, verified)
         except ModelError as error:
             self._give_up(intake, rows, run, complete, error)
             return
@@ -226,6 +231,50 @@ class Method(Parameters, ABC):
         asked_all = complete and (run.failed, run.skipped) == (before.failed, before.skipped)
         self._check_proofs(chunk, proposal, intake.margin[rows] if asked_all else None)
         builder.add(intake.place[rows], x, verified, proposal, ended)
+
+    def _look_elsewhere(self, chunk: Chunk, verified: Verified) -> None:
+        """For people with fewer options than they asked for: search again without what their options change most."""
+        run, tried = chunk.run, set[tuple[int, frozenset[int]]]()
+        for _ in range(run.options if self.searches_again else 0):
+            rows, owner = verified.so_far(chunk.x)
+            avoid = dearest(self.problem_, chunk.x, owner.cpu().numpy(), rows)
+            groups: dict[frozenset[int], list[int]] = {}
+            for i in (verified.left > 0).nonzero().squeeze(1).tolist():
+                if i in avoid and (i, avoid[i]) not in tried:
+                    groups.setdefault(avoid[i], []).append(i)
+                    tried.add((i, avoid[i]))
+            for features, people in sorted(groups.items(), key=lambda group: sorted(group[0])):
+                if run.late:
+                    return
+                self._without(features, people, chunk, verified)
+            if not groups:
+                return
+
+    def _without(self, features: frozenset[int], people: list[int], chunk: Chunk, verified: Verified) -> None:
+        """Options of some people that leave some features as they are, entered where they are new ways."""
+        place = torch.tensor(people, device=chunk.x.device)
+        try:
+            problem = self.problem_.without(features)
+            other = self.clone().fit(problem, self.device_)
+        except TurnaboutError:  # what is left is no question: a consequence cannot be held, or no rule be kept
+            return
+        other.run, x = chunk.run, chunk.x[place]
+        lo, hi = problem.bounds(x)
+        able = (hi > lo).any(1)
+        place, x = place[able], x[able]
+        if not len(x):
+            return
+        part = Chunk(problem, chunk.table.iloc[place.cpu().numpy()], x, chunk.ranked, other.ask, chunk.run)
+        with chunk.run.within(SEARCH):
+            proposal = other._search(x)
+        found = stages_for(part, proposal).options()
+        for rows, owner, x_new in zip(found.rows, found.owner, found.x_new, strict=True):
+            whose = place[torch.as_tensor(owner, device=place.device)]
+            before = verified.so_far(chunk.x)
+            fresh = new_ways(self.problem_.schema, chunk.x, whose, x_new, *before)
+            fresh &= among(whose, fresh) < verified.left[whose]
+            keep = fresh.cpu().numpy()
+            verified.enter(whose.cpu().numpy()[keep], rows[keep], x_new[fresh])
 
     def _those_who_can_move(self, intake: Intake, rows: np.ndarray) -> np.ndarray:
         """The rows of people who may change something; the others are entered as they are."""

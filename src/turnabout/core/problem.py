@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -174,6 +175,16 @@ class Problem:
         other = copy.copy(self)
         other.__dict__.pop("background_margin", None)
         other.model = filled(model, self.schema)
+        return other
+
+    def without(self, features: Iterable[int]) -> Problem:
+        """The same question where nobody may change some features; refuses where a rule needs them to follow."""
+        out = set(features)
+        fixed = tuple(replace(f, moves="fixed") if i in out else f for i, f in enumerate(self.schema.features))  # type: ignore[type-var]
+        other = copy.copy(self)
+        other.schema = replace(self.schema, features=fixed)
+        known = (KnownLevels(self.model.unseen),) if self.model.unseen else ()
+        other.rules = tuple(rule.bind(other.schema) for rule in (*self.declared_rules, *known))
         return other
 
     @cached_property

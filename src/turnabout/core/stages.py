@@ -18,6 +18,7 @@ import torch
 
 from turnabout.core.candidates import Candidates, places, repeats
 from turnabout.core.chunk import Chunk, Verified
+from turnabout.core.different import new_ways
 from turnabout.core.project import project
 from turnabout.core.refine import Standard, refine
 from turnabout.core.result import Proposal
@@ -181,8 +182,8 @@ class PointStages(Stages[Candidates]):
         verified = self.verified
         remaining = waiting.shortlist(self.problem, self.chunk.x, None, self.chunk.ranked)
         if verified.x_new:
-            shown = torch.cat([torch.as_tensor(o, device=self.chunk.x.device) for o in verified.owner])
-            owner, rows = torch.cat([shown, remaining.owner]), torch.cat([*verified.x_new, remaining.x_new])
+            rows, shown = verified.so_far(self.chunk.x)
+            owner, rows = torch.cat([shown, remaining.owner]), torch.cat([rows, remaining.x_new])
             remaining = remaining.take((~repeats(owner, rows)[len(shown) :]).nonzero().squeeze(1))
         return remaining
 
@@ -195,6 +196,11 @@ class PointStages(Stages[Candidates]):
         x, index = self.chunk.x, some.owner.cpu().numpy()
         seen = verify(self.problem, self.chunk.table.iloc[index], x[some.owner], some.x_new)
         good = torch.as_tensor(seen.good, device=x.device)
-        rows = seen.rows[seen.good].assign(cost=seen.cost[seen.good], margin=seen.margin[seen.good])
-        self.verified.enter(index[seen.good], rows, some.x_new[good])
+        shown = seen.good.copy()
+        if self.run.options > 1 and seen.good.any():
+            before, whose = self.verified.so_far(x)
+            fresh = new_ways(self.problem.schema, x, some.owner[good], some.x_new[good], before, whose)
+            shown[seen.good] = fresh.cpu().numpy()
+        rows = seen.rows[shown].assign(cost=seen.cost[shown], margin=seen.margin[shown])
+        self.verified.enter(index[shown], rows, some.x_new[torch.as_tensor(shown, device=x.device)])
         return good
