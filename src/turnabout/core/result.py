@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,10 @@ from turnabout.markup import block
 from turnabout.schema import Schema
 from turnabout.schema.features import cells_of
 from turnabout.typing import Json, Tensor, is_whole
+
+if TYPE_CHECKING:
+    from turnabout.core.problem import Problem
+    from turnabout.core.review import Review
 
 NUMBERS = ("cost", "margin")
 STEPS = {
@@ -227,6 +231,15 @@ class Recourse(Versioned):
             return table
         moved = [any(_differs(table.iloc[i, 0], v) for v in table.iloc[i, 1:]) for i in range(len(table))]
         return table[moved]
+
+    def review(self, problem: Problem | None = None) -> Review:
+        """What a careful reader would question before a letter goes out, with counts and what would mend it.
+
+        Pass the problem so that its schema, background and labels are looked at too.
+        """
+        from turnabout.core.review import review
+
+        return review(self, problem)
 
     def waivers(self, person: Any, option: int = 0) -> str:
         """A sentence that names the rules waived for one option; empty where there is none."""

@@ -44,7 +44,7 @@ def draft_choices(
     spread = ordinary_range(values)
     if spread <= 0 or len(values) < FEW:
         return Choices()
-    step = _useful_step(values, grid_step)
+    step = useful_step(values, grid_step)
     least = _multiple(WORTH * spread, step)
     if step > (high - low) / 4:
         step, least = grid_step, grid_step
@@ -53,7 +53,7 @@ def draft_choices(
     return Choices(step if step > grid_step * (1 + GRID_NOISE) else None, least, reach)
 
 
-def _useful_step(values: np.ndarray, grid_step: float) -> float:
+def useful_step(values: np.ndarray, grid_step: float) -> float:
     """The coarsest round step that is fine enough between the quartiles, or in which the values themselves end."""
     moving = values[values != 0] if (values == 0).mean() > 0.5 else values
     middle = float(np.subtract(*np.quantile(moving, (0.75, 0.25)))) or float(np.ptp(moving)) / 2
