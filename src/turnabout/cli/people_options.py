@@ -18,14 +18,14 @@ MOST_TRIED = 3  # features of which all rows can be tried
 
 
 def read_accepted(
-    table: pd.DataFrame, label: str, yes: str | None, schema: Schema, option: str = "--label"
+    table: pd.DataFrame, label: str, yes: str | None, schema: Schema | None, option: str = "--label"
 ) -> np.ndarray:
     """(n,) whether the label column, which `option` named, says yes."""
     if label not in table.columns:
         raise typer.BadParameter(
             f"the table has no column {label!r}; it has {', '.join(map(str, table.columns))}.", param_hint=option
         )
-    if label in schema.names:
+    if schema is not None and label in schema.names:
         raise typer.BadParameter(
             f"{label!r} is also a feature of the schema; take it out there, or the model would read the outcome.",
             param_hint=option,
@@ -51,7 +51,7 @@ def read_accepted(
     return column.isin(wanted).to_numpy(dtype=bool)
 
 
-def read_labels(table: pd.DataFrame, labels: str, yes: str | None, schema: Schema) -> np.ndarray | pd.Series:
+def read_labels(table: pd.DataFrame, labels: str, yes: str | None, schema: Schema | None) -> np.ndarray | pd.Series:
     """(n,) who was accepted. Without --yes, the labels are 0 and 1, and may be all alike."""
     if yes is None:
         check_reads_as_yes(labels)

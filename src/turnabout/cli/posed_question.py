@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from turnabout.rules import Rule
     from turnabout.schema import Schema
 
-DRAFTED = (
-    "the schema was drafted from the table, so that every column may move freely, which is rarely true; "
-    "`turnabout schema infer` writes one to edit."
-)
+DRAFTED = "the schema was drafted from the table: plans may change {}; `turnabout schema infer` writes one to edit."
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,8 @@ def pose(
     notes: tuple[str, ...] = ()
     beside = [name for name in (files.id_column, *files.beside) if name is not None]
     if known is None:
-        known, notes = draft_schema((others or asked).read(as_text=beside), fitted, beside), (DRAFTED,)
+        known = draft_schema((others or asked).read(as_text=beside), fitted, beside)
+        notes = (DRAFTED.format(known.what_moves()),)
     opened = [asked] if others is None else [asked, others]
     tables = read_tables(opened, known, as_text=[files.id_column or ""], by_look=files.beside)
     table, rows = set_id(tables[0], files.id_column), None if others is None else tables[1]

@@ -81,6 +81,9 @@ def find(
         UnseenLevels, typer.Option(help="Whether plans may move to levels that training did not have.")
     ] = "avoid",
     id_column: IdColumn = None,
+    review: Annotated[
+        bool, typer.Option("--review", help="Say on stderr what a careful reader would question.")
+    ] = False,
     format: Annotated[Format, typer.Option(help="What to write to stdout.")] = "json",
 ) -> None:
     """Find recourse for everyone in a table whom the model refuses.
@@ -115,7 +118,10 @@ def find(
             progress=progress,
             landing=where,
         )
+        concerns = answer.review(question.problem(question.background)) if review else None
     say(repr(answer))
+    if concerns is not None:
+        say(str(concerns))
     write_answer(answer, format)
 
 
@@ -154,23 +160,50 @@ def infer(
     ignore: Annotated[
         list[str] | None, typer.Option(help="A column to leave out, such as the label; may be repeated.")
     ] = None,
+    free: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that may move either way, whatever its name says; may be repeated."),
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Column that says who was accepted: shows which way things are good.")
+    ] = None,
+    yes: Yes = None,
     json: Annotated[bool, typer.Option("--json", help="Write JSON instead of YAML.")] = False,
 ) -> None:
-    """Draft a schema from a table, for a person to edit; what was guessed goes to stderr."""
+    """Draft a schema from a table, for a person to edit; what was guessed, and why, goes to stderr."""
     from turnabout.schema import Schema
 
+    table, accepted = read_table(people), None
+    if labels is not None:
+        if labels not in table:
+            raise typer.BadParameter(f"the table has no column {labels!r}.", param_hint="--labels")
+        accepted = read_labels(table, labels, yes, None)
+        table = table.drop(columns=labels)
     schema = Schema.infer(
-        read_table(people),
+        table,
         immutable=immutable or (),
         increasing=increasing or (),
         decreasing=decreasing or (),
         categorical=categorical or (),
         ignore=ignore or (),
+        free=free or (),
+        labels=accepted,
     )
     talk.print(frame_table(schema.summary(), "Draft: review what may move"))
     for note in schema.notes:
         say(f"guessed {note}")
     print(schema.to_json() if json else schema.to_yaml())
+
+
+@schema_app.command("review")
+def review_schema(schema: Annotated[Path, typer.Argument(help="Schema, YAML or JSON.")]) -> None:
+    """Print a schema as a table for somebody who knows the people, and what was guessed when it was drafted."""
+    from turnabout.schema import Schema
+
+    read = Schema.load(schema)
+    out.print(frame_table(read.summary(), "What may change, and how"))
+    for note in read.notes:
+        out.print(f"- {note}", markup=False, highlight=False)
 
 
 def spelled(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +16,7 @@ from turnabout.methods.local_search import LocalSearch
 from turnabout.models import Additive, Model, wrap
 from turnabout.models.unseen import UnseenLevels
 from turnabout.rules import Rule
-from turnabout.schema import Schema
+from turnabout.schema import Schema, as_frame
 from turnabout.typing import Progress
 
 
@@ -78,16 +79,22 @@ def find(
     ----------
     model : a fitted classifier, pipeline, network or function, or one already wrapped.
     people : the table of those who ask.
-    schema : what values exist; inferred from the background (or else from the people) when None. A drafted schema
-        lets every column move freely: review it before anyone reads the plans.
+    schema : what values exist; drafted from the background (or else from the people) when None. A warning names what
+        may move then: review it before anyone reads the plans.
     method : which method to use, or its name; chosen by what the model offers when None.
 
     The other arguments are those of `turnabout.models.wrap`, `Problem` and `Method.find`.
     """
     method = None if method is None else as_method(method)
-    if schema is None:
-        schema = (
-            model.schema if isinstance(model, Model) else Schema.infer(people if background is None else background)
+    if schema is None and isinstance(model, Model):
+        schema = model.schema
+    elif schema is None:
+        table = people if background is None else background
+        schema = Schema.infer(table, labels=None if background is None else labels)
+        warnings.warn(
+            f"the schema was drafted from {len(as_frame(table))} rows: plans may change {schema.what_moves()}. "
+            "Hint: review Schema.infer(table).summary() and its notes, and pass schema=.",
+            stacklevel=2,
         )
     if not isinstance(model, Model):
         model = wrap(

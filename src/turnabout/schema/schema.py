@@ -371,6 +371,11 @@ class Schema(Saved):
     def _repr_html_(self) -> str:
         return block(f"Schema of {len(self)} features", self.summary())
 
+    def what_moves(self) -> str:
+        """The features that a plan may change, with their directions, in one line."""
+        named = [f.name if f.moves == "free" else f"{f.name} ({f.moves})" for f in self.features if f.moves != "fixed"]
+        return ", ".join(named) or "nothing"
+
     def summary(self) -> pd.DataFrame:
         """One line per feature, for a person to review."""
         rows = []
