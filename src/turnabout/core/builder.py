@@ -154,6 +154,8 @@ class RecourseBuilder:
                 parts.append(f"at their limit: {', '.join(names)}")
             if fixed:
                 parts.append(f"may not change: {fixed}")
+            if self.problem.limits:
+                parts.append(f"limits: {self.problem.limits}")
             if names := [name for name, bad in broken.items() if bad[i]]:
                 parts.append(f"rules: {'; '.join(names)}")
             texts.append("; ".join(parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 from turnabout.core.builder import RecourseBuilder
 from turnabout.core.intake import take_in
 from turnabout.core.landing_targets import Calibration, Landing, levels
+from turnabout.core.limits import PersonLimits
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
 from turnabout.core.result import Recourse, Status
@@ -38,9 +40,10 @@ class LandingMethod:
     option is accepted by the original model, whose margins are shown.
     """
 
-    def __init__(self, method: Method, landing: Landing):
+    def __init__(self, method: Method, landing: Landing, limits: Mapping[int, PersonLimits]):
         self.method = method
         self.landing = landing
+        self.limits = limits
         _check(method.problem_, landing)
 
     def __repr__(self) -> str:
@@ -56,7 +59,7 @@ class LandingMethod:
         unknown = ~np.isfinite(targets)
         intake.builder.without(refused[unknown], Status.FAILED, "eta gives no P(good) for this person's own row.")
         done = Done(len(people), progress, len(people) - int((~unknown).sum()))
-        search = _Search(method, people, landing, run, intake.builder, done)
+        search = _Search(method, people, landing, run, intake.builder, done, self.limits)
         if search.can_ask_eta:
             search.by_level(refused[~unknown], levels(targets[~unknown]))
         else:
@@ -76,7 +79,9 @@ class _Search:
         run: Run,
         builder: RecourseBuilder,
         done: Done,
+        limits: Mapping[int, PersonLimits],
     ):
+        self.limits = {people.index[place]: dict(own) for place, own in limits.items()}
         self.method, self.people, self.landing, self.run = method, people, landing, run
         self.builder, self.done = builder, done
         self.problem = method.problem_
@@ -138,12 +143,14 @@ class _Search:
     def _find(self, demanding: Model, rows: np.ndarray) -> Recourse:
         worker = self.method.clone().fit(self.problem.decided_by(demanding), self.method.device_)
         left = None if self.run.time_limit is None else max(1e-3, self.run.left)
+        people = self.people.iloc[rows]
         return worker.find(
-            self.people.iloc[rows],
+            people,
             options=self.run.options,
             seed=self.run.seed,
             time_limit=left,
             query_limit=self.run.query_limit,
+            limits={person: own for person in people.index if (own := self.limits.get(person))} or None,
         )
 
     def _give_up(self, rows: np.ndarray, status: Status, reason: str) -> None:

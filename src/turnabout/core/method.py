@@ -17,6 +17,7 @@ from turnabout.core.different import among, dearest, new_ways
 from turnabout.core.intake import Intake, as_people, take_in
 from turnabout.core.landing_method import LandingMethod
 from turnabout.core.landing_targets import Landing
+from turnabout.core.limits import by_limits, limits_of, read_limits
 from turnabout.core.plan_stages import stages_for
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
@@ -153,6 +154,7 @@ class Method(Parameters, ABC):
         progress: Progress | bool | None = None,
         landing: Landing | float | None = None,
         query_limit: int | None = None,
+        limits: Any = None,
     ) -> Recourse:
         """Recourse for every refused person of a table; never raises because there is none, nor for one person's row.
 
@@ -170,18 +172,22 @@ class Method(Parameters, ABC):
             are slow or cost money; people searched together share them. Compiled models are searched without asking.
             A row to be verified counts once, although a model whose answers depend on the batch is asked again alone.
             Plans of actions come without lower bounds then, which would need every row.
+        limits : what single people will not or cannot change: {"Ada": {"job": "fixed", "income": (None, 60000),
+            "housing": ["rent"]}} by their label in the table, or a table of person, feature, low, high, fixed and
+            difficulty. People with the same limits are searched together.
         """
         problem = self._check(options, seed, time_limit, query_limit)
         run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit)
         given, progress, landing = as_people(people), as_progress(progress), as_landing(landing)
+        own_limits = read_limits(limits, given.index, problem.schema)
         if landing is not None:
-            return LandingMethod(self, landing).answer(given, run, progress)
+            return LandingMethod(self, landing, own_limits).answer(given, run, progress)
         intake = take_in(problem, given, self.device_, run)
         run.note_call(len(given), run.seconds)
         problem.schema.warn_outside(intake.x)
         self._probe(intake, run)
         done = Done(len(given), progress, len(given) - int((intake.margin < 0).sum()))
-        for group in intake.groups(run.late):
+        for group in by_limits(intake.groups(run.late), intake.place, own_limits):
             worker = self if run.late else self._for(group.problem)
             complete = group.complete and worker.problem_.model is group.problem.model
             for start in range(0, len(group.rows), self.chunk):
@@ -192,7 +198,11 @@ class Method(Parameters, ABC):
 
     def _for(self, problem: Problem) -> Self:
         """This method for the same question put to another decision maker; itself if it cannot search with that one."""
-        if problem is self.problem_ or (self.requires is not None and not isinstance(problem.model, self.requires)):
+        if self.requires is not None and not isinstance(problem.model, self.requires):
+            if problem.limits == self.problem_.limits:
+                return self
+            problem = problem.decided_by(self.problem_.model)
+        if problem is self.problem_:
             return self
         return self.clone().fit(problem, self.device_)
 
@@ -281,6 +291,9 @@ class Method(Parameters, ABC):
         lo, hi = self.problem_.bounds(intake.x[torch.as_tensor(rows, device=intake.x.device)])
         movable = (hi > lo).any(1).cpu().numpy()
         stuck = "none of this person's features may change, and their own row is refused."
+        bounded = [self.problem_.limits] if self.problem_.limits else []
+        if limits := [*bounded, *limits_of(self.problem_.schema)]:
+            stuck += f" Limits: {'; '.join(limits)}."
         intake.builder.impossible(intake.place[rows[~movable]], stuck)
         return rows[movable]
 

@@ -46,6 +46,9 @@ class Problem:
     actions : what people may do step by step, for methods that answer with plans; others do not look at them.
     """
 
+    limits: str = ""
+    """What holds of the people asked about beyond the schema, in words."""
+
     def __init__(
         self,
         schema: Schema,

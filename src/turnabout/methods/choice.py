@@ -72,6 +72,7 @@ def find(
     landing: Landing | float | None = None,
     query_limit: int | None = None,
     unseen_levels: UnseenLevels | None = None,
+    limits: Any = None,
 ) -> Recourse:
     """Recourse in one call: wrap the model, pose the problem, pick a method, find.
 
@@ -119,4 +120,5 @@ def find(
         progress=progress,
         landing=landing,
         query_limit=query_limit,
+        limits=limits,
     )

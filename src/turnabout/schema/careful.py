@@ -29,6 +29,7 @@ FIXED: dict[Kind, str] = {
     "time": "only time changes it",
     "past": "it counts what has happened",
     "others": "others set it",
+    "asked": "another answer would be another request",
 }
 
 

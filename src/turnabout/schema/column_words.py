@@ -13,7 +13,7 @@ import re
 import unicodedata
 from typing import Literal
 
-Kind = Literal["protected", "identity", "time", "past", "others", "worse", "better"]
+Kind = Literal["protected", "identity", "time", "past", "others", "asked", "worse", "better"]
 
 
 def _listed(text: str) -> list[str]:
@@ -71,6 +71,12 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "prior, priors, previous, ever, past, history, last 6*, last 12*, last 2*, inq, inquir*, inquiries, "
             "bankrupt*, convict*, arrest*, felon*, misdem*, recid*, foreclos*, chargeoff*, charge off, public "
             "record, pub rec, derog*, vorstrafen, antecedents, antecedentes"
+        ),
+    },
+    # what the question itself is about: another answer would be another question
+    "asked": {
+        "the purpose of the request": _listed(
+            "purpose, loan reason, reason, product, channel, verwendungszweck, motif, proposito, scopo, loan type"
         ),
     },
     # what others set

@@ -15,6 +15,7 @@ ENDINGS = (1000.0, 500.0, 250.0, 100.0, 50.0, 25.0, 12.0, 10.0, 6.0, 5.0, 3.0, 2
 ENDS = 0.9  # share of the values that are multiples of a step in which people count
 WORTH = 0.02  # share of the ordinary range that a change must have to be worth making
 FAR = 0.5  # share of the ordinary range that a person can go
+HALF, SKEWED = 0.5, 3.0  # share of their own value that a person can go, of columns that range so widely
 ACCEPTED = (0.005, 0.995)  # quantiles of accepted people between which new values lie
 FEW = 30  # people below whom nothing is learned from quantiles
 
@@ -49,7 +50,9 @@ def draft_choices(
     if step > (high - low) / 4:
         step, least = grid_step, grid_step
     ends = _ends(values if accepted is None or len(accepted) < FEW else accepted, low, high, step)
-    reach = Reach(absolute=_multiple(FAR * spread, step), low=ends[0], high=ends[1])
+    q05, q95 = np.quantile(values, (0.05, 0.95))
+    share = HALF if q05 > 0 and q95 > SKEWED * q05 else None  # amounts: how far depends on where one stands
+    reach = Reach(absolute=_multiple(FAR * spread, step), relative=share, low=ends[0], high=ends[1])
     return Choices(step if step > grid_step * (1 + GRID_NOISE) else None, least, reach)
 
 
@@ -61,7 +64,7 @@ def useful_step(values: np.ndarray, grid_step: float) -> float:
     step = grid_step * max(1.0, math.floor(step / grid_step + GRID_NOISE))
     for ending in ENDINGS:
         wide = ending * max(1.0, grid_step) if grid_step >= 1 else ending
-        fits = step < wide <= middle / 2 and abs(wide / grid_step - round(wide / grid_step)) < GRID_NOISE
+        fits = step / 5 <= wide <= middle / 2 and abs(wide / grid_step - round(wide / grid_step)) < GRID_NOISE
         if fits and (np.abs(moving / wide - np.rint(moving / wide)) < GRID_NOISE).mean() >= ENDS:
             return wide
     return step
