@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from turnabout.rules import AtMost, Changes, Falls, Implies, Is, Linear, Ordered, Rises, Rule, Waivable
-from turnabout.schema import Category, Feature, Number, Schema
+from turnabout.schema import Category, Derived, Feature, Number, Passthrough, Schema
 
 SLACK = 1e-8  # share of a rule's range that rounding may take
 Row: TypeAlias = Mapping[str, Any] | pd.Series
@@ -48,10 +48,53 @@ def wrong_value(feature: Feature, new: Any) -> str:
         return "is not finite"
     if not feature.low <= value <= feature.high:
         return f"lies outside [{feature.low:g}, {feature.high:g}]"
-    if feature.step is not None and abs(value / feature.step - round(value / feature.step)) > 1e-6:
-        return f"is not a multiple of {feature.step:g}"
+    step = feature.step if feature.useful_step is None else feature.useful_step
+    if step is not None and abs(value / step - round(value / step)) > 1e-6:
+        return f"is not a multiple of {step:g}"
     if -int(Decimal(repr(value)).normalize().as_tuple().exponent) > feature.places:
         return f"has more than {feature.places} decimals"
+    return ""
+
+
+def are_two_ways(schema: Schema, own: Any, a: Any, b: Any) -> bool:
+    """Whether two new rows change other features, or put a clearly other value into one."""
+    for f in schema:
+        if isinstance(f, (Passthrough, Derived)):
+            continue
+        if differs(own[f.name], a[f.name]) != differs(own[f.name], b[f.name]):
+            return True
+        if not differs(a[f.name], b[f.name]):
+            continue
+        if not isinstance(f, Number):
+            return True
+        clear = 5 * f.least_change if f.least_change else 0.05 * (f.high - f.low)
+        step = f.useful_step or f.step or 10.0**-f.places
+        if abs(float(a[f.name]) - float(b[f.name])) >= max(clear, step) * (1 - 1e-6):
+            return True
+    return False
+
+
+def out_of_reach(feature: Feature, own: Any, new: Any) -> str:
+    """Why a changed cell is nothing that this person can, or need, go to; "" when it is."""
+    reach = getattr(feature, "reach", None)
+    here, there = position(feature, own), position(feature, new)
+    change, slack = abs(there - here), 1e-6 * (1 + abs(here))
+    least = (getattr(feature, "least_change", None) or 0.0) if isinstance(feature, Number) else 0.0
+    if change < least - slack:
+        return f"changes by {change:g}, and less than {least:g} is not worth making"
+    if reach is None:
+        return ""
+    step = 1.0 if not isinstance(feature, Number) else feature.step or 10.0**-feature.places
+    yearly = None if reach.per_year is None else reach.per_year * reach.years
+    by_steps = None if reach.steps is None else reach.steps * step
+    share = None if reach.relative is None else reach.relative * abs(here)
+    for most in (reach.absolute, share, yearly, by_steps):
+        if most is not None and change > most + slack:
+            return f"changes by {change:g}, and {most:g} is as far as they can go"
+    if reach.low is not None and there < reach.low - slack:
+        return f"lies below {reach.low:g}"
+    if reach.high is not None and there > reach.high + slack:
+        return f"lies above {reach.high:g}"
     return ""
 
 
@@ -62,6 +105,7 @@ def legal_values(feature: Feature, own: Any) -> list[Any]:
     every: list[Any]
     if isinstance(feature, Number):
         step = Decimal(repr(feature.step)) if feature.step is not None else Decimal(1).scaleb(-feature.places)
+        step = step if feature.useful_step is None else Decimal(repr(feature.useful_step))
         low, high = Decimal(repr(feature.low)), Decimal(repr(feature.high))
         first, last = math.ceil(low / step), math.floor(high / step)
         if last - first > 100_000:
@@ -75,7 +119,8 @@ def legal_values(feature: Feature, own: Any) -> list[Any]:
         "up": lambda there: there > here,
         "down": lambda there: there < here,
     }[feature.moves]
-    return [own, *(value for value in every if may(position(feature, value)))]
+    others = [value for value in every if may(position(feature, value))]
+    return [own, *(value for value in others if not out_of_reach(feature, own, value))]
 
 
 def keeps(rule: Rule, schema: Schema, own: Row, new: Row, waivable: bool = False) -> bool | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from turnabout.errors import SchemaError
 from turnabout.schema import Binary, Category, Feature, Number, Ordinal, Schema
 from turnabout.testing.chooser import Chooser
 from turnabout.typing import Level, Moves
@@ -43,15 +45,36 @@ def _feature(dice: Chooser, name: str, tiny: bool, may_be_fixed: bool) -> Featur
     missing = may_be_fixed and dice.chance(20)
     if kind == "number":
         low, high = dice.pick(RANGES)
-        return Number(name, low, high, moves=moves, missing=missing)
+        return _with_choices(dice, Number(name, low, high, moves=moves, missing=missing))
     if kind == "grid":
         low, high, step = dice.pick(GRIDS)
-        return Number(name, low, high, step=step, moves=moves, missing=missing)
+        return _with_choices(dice, Number(name, low, high, step=step, moves=moves, missing=missing))
     if kind == "binary":
         return Binary(name, dice.pick(TWO), moves=moves, missing=missing)
     if kind == "ordinal":
-        return Ordinal(name, dice.pick(ORDERED), moves=moves, missing=missing)
+        reach = {"steps": 1} if dice.chance(20) else None
+        return Ordinal(name, dice.pick(ORDERED), moves=moves, missing=missing, reach=reach)  # type: ignore[arg-type]
     return Category(name, dice.pick(NAMED), moves="fixed" if moves == "fixed" else "free", missing=missing)
+
+
+def _with_choices(dice: Chooser, number: Number) -> Number:
+    """Now and then with useful steps, a least change or a reach."""
+    if not dice.chance(30):
+        return number
+    base = number.step if number.step is not None else round(number.span / 100, 6)
+    more: dict[str, Any] = {}
+    if dice.chance(50):
+        more["useful_step"] = round(base * dice.pick((2, 3)), 6)
+    if dice.chance(50):
+        more["least_change"] = round(base * dice.pick((2, 4)), 6)
+    if dice.chance(60):
+        limits = ({"absolute": number.span / 3}, {"relative": 0.5}, {"per_year": number.span / 4, "years": 2})
+        ends = ({"low": number.low + number.span / 10}, {"high": number.high - number.span / 4})
+        more["reach"] = dice.pick((*limits, *ends))
+    try:
+        return replace(number, **more)
+    except SchemaError:  # no value is left to choose
+        return number
 
 
 def random_people(dice: Chooser, schema: Schema, n: int, plain: bool = False) -> pd.DataFrame:

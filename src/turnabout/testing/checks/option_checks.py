@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import GUARD
-from turnabout.testing.by_hand import differs, is_missing, keeps, position, through_csv, wrong_value
+from turnabout.schema import Derived
+from turnabout.testing.by_hand import differs, is_missing, keeps, out_of_reach, position, through_csv, wrong_value
 from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.trial import Option, Trial, each_option, options_of
 
@@ -18,7 +19,7 @@ def keeps_what_is_fixed(trial: Trial) -> Complaints:
     for option in each_option(trial):
         for f in option.case.problem.schema:
             own, new = option.own[f.name], option.new[f.name]
-            if f.moves == "fixed" and differs(own, new):
+            if f.moves == "fixed" and not isinstance(f, Derived) and differs(own, new):
                 yield f"{option}: '{f.name}' is fixed, and changes from {own!r} to {new!r}."
 
 
@@ -34,13 +35,14 @@ def keeps_directions(trial: Trial) -> Complaints:
                 yield f"{option}: '{f.name}' may only go {f.moves}, and goes from {own!r} to {new!r}."
 
 
-@check("every changed cell is a value of its feature: on the grid, within bounds, one of the levels.")
+@check("every changed cell is a value of its feature: in useful steps, within bounds and reach, one of the levels.")
 def uses_legal_values(trial: Trial) -> Complaints:
     for option in each_option(trial):
         for name in option.changed:
-            wrong = (
-                "" if is_missing(option.new[name]) else wrong_value(option.case.problem.schema[name], option.new[name])
-            )
+            feature, own, new = option.case.problem.schema[name], option.own[name], option.new[name]
+            if isinstance(feature, Derived) or is_missing(new):
+                continue
+            wrong = wrong_value(feature, new) or ("" if is_missing(own) else out_of_reach(feature, own, new))
             if wrong:
                 yield f"{option}: '{name}' becomes {option.new[name]!r}, which {wrong}."
 

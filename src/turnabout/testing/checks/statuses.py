@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from turnabout.core import Recourse, Status
-from turnabout.testing.by_hand import differs
+from turnabout.testing.by_hand import are_two_ways
 from turnabout.testing.checks.check import Complaints, check
 from turnabout.testing.trial import OPTIONS, Trial
 
@@ -70,21 +70,28 @@ def _said(why: pd.DataFrame, person: Any, column: str) -> bool:
     return isinstance(text, str) and bool(text.strip())
 
 
-@check("a person's options are at most as many as asked, all different, and cheapest first where ranked.")
+@check("a person's options are at most as many as asked, different ways, and cheapest first where ranked.")
 def shows_distinct_options(trial: Trial) -> Complaints:
     ranked = getattr(trial.method, "ranked", True)
     for case, answer in trial.answered():
         names = list(case.problem.schema.names)
+        people = case.people.astype(object).to_dict("records")
+        place_of = {person: i for i, person in enumerate(case.people.index)}
         for person, mine in answer.options.groupby(level=0, sort=False):
             if len(mine) > OPTIONS:
                 yield f"{case}: person {person!r} is shown {len(mine)} options, and {OPTIONS} were asked for."
             rows = mine[names].astype(object)
-            ways = [_actions(answer, key) for key in mine.index]
+            own, ways = people[place_of[person]], [_actions(answer, key) for key in mine.index]
             for i in range(len(rows)):
                 for j in range(i):
-                    same_row = not any(differs(rows[name].iloc[i], rows[name].iloc[j]) for name in names)
-                    if same_row and ways[i] == ways[j]:
-                        yield f"{case}: person {person!r} is shown the same option as {j} and as {i}."
+                    alike = not are_two_ways(
+                        case.problem.schema,
+                        case.people.iloc[case.people.index.get_loc(person)],
+                        rows.iloc[i],
+                        rows.iloc[j],
+                    )
+                    if alike and ways[i] == ways[j]:
+                        yield f"{case}: person {person!r} is shown nearly the same option as {j} and as {i}."
             costs = mine["cost"].astype(float).tolist()
             if ranked and any(b < a - 1e-9 for a, b in pairwise(costs)):
                 yield f"{case}: the options of person {person!r} cost {costs}, not cheapest first."
