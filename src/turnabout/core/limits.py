@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -101,11 +100,8 @@ def limited(problem: Problem, limits: PersonLimits) -> Problem:
     by_name = dict(limits)
     avoid = {name: _barred(problem.schema[name], limit) for name, limit in limits if limit.levels is not None}
     features = tuple(_narrowed(f, by_name[f.name]) if f.name in by_name else f for f in problem.schema.features)
-    other = copy.copy(problem)
-    other.schema = replace(problem.schema, features=features)
     barred = {name: levels for name, levels in avoid.items() if levels}
-    known = [KnownLevels(levels) for levels in (problem.model.unseen, barred) if levels]
-    other.rules = tuple(rule.bind(other.schema) for rule in (*problem.declared_rules, *known))
+    other = problem.under(features, [KnownLevels(barred)] if barred else [])
     harder = {name: limit.difficulty for name, limit in limits if limit.difficulty != 1}
     if harder:
         other.declared_cost = Weighted(harder, problem.declared_cost)

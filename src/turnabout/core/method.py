@@ -111,6 +111,8 @@ class Method(Parameters, ABC):
                 f"{name} needs actions, and the problem has none.",
                 hint="pass actions=ActionSet([...]) to Problem; ActionSet.draft(schema) drafts one to begin with.",
             )
+        if self.needs_actions:  # actions say themselves by how much and how far
+            problem = problem.under(problem.schema.plain())
         self.device_ = as_device(device)
         self.problem_ = problem.on(self.device_)
         self._fit(self.problem_)

@@ -22,7 +22,7 @@ from turnabout.models import Model
 from turnabout.models.favourable import check_labels, some_of_each
 from turnabout.models.filled import filled
 from turnabout.rules import BoundRule, KnownLevels, Rule
-from turnabout.schema import Schema, as_frame
+from turnabout.schema import Feature, Schema, as_frame
 from turnabout.typing import Tensor
 
 RESERVED = ("person", "option", "cost", "margin")  # columns of an answer
@@ -67,7 +67,7 @@ class Problem:
             raise also(ProblemError, TypeError)(
                 f"{type(model).__name__} is not a wrapped model.", hint="use turnabout.models.wrap(model, schema)."
             )
-        if model.schema != schema:
+        if not model.schema.encodes_like(schema):
             raise ProblemError("the model was wrapped with another schema.", hint="wrap it with the problem's schema.")
         if taken := [name for name in schema.names if name in RESERVED]:
             raise ProblemError(
@@ -183,11 +183,17 @@ class Problem:
     def without(self, features: Iterable[int]) -> Problem:
         """The same question where nobody may change some features; refuses where a rule needs them to follow."""
         out = set(features)
-        fixed = tuple(replace(f, moves="fixed") if i in out else f for i, f in enumerate(self.schema.features))  # type: ignore[type-var]
+        kept = enumerate(self.schema.features)
+        return self.under([replace(f, moves="fixed") if i in out else f for i, f in kept])  # type: ignore[type-var]
+
+    def under(self, features: Iterable[Feature], rules: Iterable[Rule] = ()) -> Problem:
+        """The same question with other directions, steps or reach of the features, and more rules."""
         other = copy.copy(self)
-        other.schema = replace(self.schema, features=fixed)
+        other.schema = replace(self.schema, features=tuple(features))
         known = (KnownLevels(self.model.unseen),) if self.model.unseen else ()
-        other.rules = tuple(rule.bind(other.schema) for rule in (*self.declared_rules, *known))
+        other.rules = tuple(rule.bind(other.schema) for rule in (*self.declared_rules, *known, *rules))
+        if self.declared_actions is not None:
+            other.actions = self.declared_actions.bind(other.schema)
         return other
 
     @cached_property

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from typing import ClassVar, get_args
+from typing import ClassVar, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from turnabout.schema.reach import Reach, as_reach
 from turnabout.typing import Json, Moves, Tensor, is_number
 
 FINEST = 1e-11  # least grid step, as a share of the range: well above floating-point noise
+CHOICES = ("useful_step", "least_change", "reach")  # fields that say what a plan may choose of the legal values
 GRID_NOISE = 1e-6  # share of a grid step within which a number counts as lying on the grid
 
 
@@ -63,6 +64,15 @@ class Feature(ABC):
             if field.name == "name" or repr(value) != repr(field.default):  # (False, True) equals (0, 1)
                 out[field.name] = _plain(value)
         return out
+
+    def plain(self) -> Self:
+        """This feature with all its legal values to choose from."""
+        given = {name for name in CHOICES if getattr(self, name, None) is not None}
+        return replace(self, **dict.fromkeys(given)) if given else self  # type: ignore[type-var]
+
+    def encoding(self) -> Json:
+        """What reading and writing it depends on."""
+        return {key: value for key, value in self.to_dict().items() if key not in (*CHOICES, "moves", "label", "unit")}
 
     def encode(self, column: pd.Series) -> np.ndarray:
         """Column of a table -> (n, width) float64; refuses what is not a value of this feature."""

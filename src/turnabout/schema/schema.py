@@ -127,6 +127,14 @@ class Schema(Saved):
         last = [s.stop - 1 if f.missing else -1 for f, s in zip(self.features, self.slices, strict=True)]
         return torch.tensor(last)[self.feature_of]
 
+    def plain(self) -> Schema:
+        """The same schema without useful steps, least changes and reach: every legal value may be chosen."""
+        return replace(self, features=tuple(feature.plain() for feature in self.features))
+
+    def encodes_like(self, other: Schema) -> bool:
+        """Whether both read and write tables alike; directions, names and choices may differ."""
+        return [feature.encoding() for feature in self.features] == [feature.encoding() for feature in other.features]
+
     @cached_property
     def identities(self) -> Identities:
         """The columns that are computed from others."""

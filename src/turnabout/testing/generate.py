@@ -38,14 +38,15 @@ def acting(problem: Problem) -> Problem:
     With these a plan that changes every feature at most once costs what L1 says of the row at its end.
     """
     labels = None if problem.labels is None else problem.labels.numpy()
+    schema = problem.schema.plain()  # actions say themselves by how much and how far
     return Problem(
-        problem.schema,
+        schema,
         problem.model,
         L1(),
         problem.declared_rules,
         problem.background,
         labels,
-        ActionSet.draft(problem.schema),
+        ActionSet.draft(schema),
     )
 
 

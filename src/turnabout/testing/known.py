@@ -272,4 +272,4 @@ def _tried(
 
 def _problem(schema: Schema, model: Any, rules: Sequence[Any] = (), cost: Any = None) -> Problem:
     background = random_people(SeededDice(5), schema, 60, plain=True)
-    return Problem(schema, model, cost, rules, background, model.judge(background) >= 0)
+    return Problem(schema, model, L1() if cost is None else cost, rules, background, model.judge(background) >= 0)

@@ -84,12 +84,7 @@ def shows_distinct_options(trial: Trial) -> Complaints:
             own, ways = people[place_of[person]], [_actions(answer, key) for key in mine.index]
             for i in range(len(rows)):
                 for j in range(i):
-                    alike = not are_two_ways(
-                        case.problem.schema,
-                        case.people.iloc[case.people.index.get_loc(person)],
-                        rows.iloc[i],
-                        rows.iloc[j],
-                    )
+                    alike = not are_two_ways(case.problem.schema, own, rows.iloc[i], rows.iloc[j])
                     if alike and ways[i] == ways[j]:
                         yield f"{case}: person {person!r} is shown nearly the same option as {j} and as {i}."
             costs = mine["cost"].astype(float).tolist()
