@@ -150,7 +150,7 @@ def peak(n: int) -> None:
     torch.manual_seed(0)
     model = ta.models.wrap(torch.nn.Linear(data.schema.d, 1), data.schema, threshold=0.6)
     table = data.people.sample(n, replace=True, random_state=0).reset_index(drop=True)
-    ta.methods.ExactLinear().fit(ta.Problem(data.schema, model)).find(table)
+    ta.methods.ExactLinear().fit(ta.Problem(data.schema, model, ta.costs.L1())).find(table)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
@@ -182,7 +182,7 @@ def main() -> None:
     for name, pipeline in models.items():
         model = ta.models.wrap(pipeline, data.schema, background=part.people)
         console.print(f"{name}: accuracy {pipeline.score(test.people, test.accepted):.3f}; {model!r}", markup=False)
-        problem = ta.Problem(data.schema, model, background=part.people, labels=part.accepted)
+        problem = ta.Problem(data.schema, model, ta.costs.L1(), background=part.people, labels=part.accepted)
         for cls in classes:
             if cls.requires is not None and not isinstance(model, cls.requires):
                 continue

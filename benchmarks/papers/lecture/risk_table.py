@@ -77,7 +77,7 @@ def study(name: str, seed: int, most: int) -> Study:
         net.fit(people.iloc[first], repaid.iloc[first])
     known = people.iloc[first]
     model = ta.models.wrap(net, data.schema, threshold=0.5, background=known)
-    problem = ta.Problem(data.schema, model, background=known, labels=repaid.iloc[first])
+    problem = ta.Problem(data.schema, model, ta.costs.L1(), background=known, labels=repaid.iloc[first])
     refused = np.cumsum(model.judge(people.iloc[third]) < 0)
     audited = third[refused <= most]
     eta, aim = chances(data, second, seed), chances(data, first, seed)

@@ -136,6 +136,7 @@ def problem(trained: Trained, threshold: float) -> ta.Problem:
     return ta.Problem(
         study.schema,
         trained.pare.model(threshold),
+        ta.costs.L1(),
         rules=[study.region],
         background=study.people.iloc[seen[:4000]],
         labels=study.accepted[seen[:4000]],

@@ -34,7 +34,7 @@ def speed(workshop: Workshop, repeats: int) -> Outcome:
     people = study.people.iloc[:32_560]
     for label, network in (("_tanh", NETWORK), ("", {})):
         trained = Pare(study.schema, study.region, epochs=1, **network).fit(study.people, study.accepted)
-        asked = ta.Problem(study.schema, trained.model(0.5), rules=[study.region])
+        asked = ta.Problem(study.schema, trained.model(0.5), ta.costs.L1(), rules=[study.region])
         method = ta.methods.OneStep().fit(asked)
         out.figures[f"adult.one_step_seconds{label}"] = (
             _search_seconds(method, study.schema.encode(people)),
