@@ -23,6 +23,7 @@ from turnabout.schema.useful import draft_choices
 
 CODES = 50  # levels from which on a category looks like a code
 IDS = 50  # rows from which on whole numbers that never repeat look like an identifier
+EARN = 0.5  # share of their income by which people can raise it
 FIXED: dict[Kind, str] = {
     "protected": "law or nature fixes it",
     "identity": "it says who or where somebody is",
@@ -163,7 +164,8 @@ class Draft:
             values = floats(self.table[name])
             there = np.isfinite(values)
             good = values[there & self.accepted] if self.accepted is not None else None
-            drafted = draft_choices(values[there], feature.unit_step, feature.low, feature.high, good)
+            share = EARN if says(name, "earnings") is not None and np.quantile(values[there], 0.05) > 0 else None
+            drafted = draft_choices(values[there], feature.unit_step, feature.low, feature.high, good, share)
             if drafted.reach is None:
                 continue
             self.features[name] = replace(

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from typing import Literal
 
-Kind = Literal["protected", "identity", "time", "past", "others", "asked", "worse", "better"]
+Kind = Literal["protected", "identity", "time", "past", "others", "asked", "worse", "better", "earnings"]
 
 
 def _listed(text: str) -> list[str]:
@@ -98,6 +98,13 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "pastdue, default*, behind, utilization, utilisation, burden, dti, ltv, schulden, dette, dettes, "
             "deuda, debito, loan amount, loan amnt, credit amount, dpd, debtratio, unpaid, rule violation*, "
             "violation*"
+        ),
+    },
+    # what people earn: how far they get depends on where they stand
+    "earnings": {
+        "earnings": _listed(
+            "income, salary, salaries, wage, wages, earning*, revenue, einkommen, gehalt, lohn, revenu, revenus, "
+            "salaire, ingreso, ingresos, salario, reddito, stipendio"
         ),
     },
     # advice does not lower these

@@ -14,8 +14,7 @@ STEPS = 40  # useful steps between the quartiles, at least
 ENDINGS = (1000.0, 500.0, 250.0, 100.0, 50.0, 25.0, 12.0, 10.0, 6.0, 5.0, 3.0, 2.0)
 ENDS = 0.9  # share of the values that are multiples of a step in which people count
 WORTH = 0.02  # share of the ordinary range that a change must have to be worth making
-FAR = 0.5  # share of the ordinary range that a person can go
-HALF, SKEWED = 0.5, 3.0  # share of their own value that a person can go, of columns that range so widely
+FAR = 1.0  # ordinary ranges that a person can go
 ACCEPTED = (0.005, 0.995)  # quantiles of accepted people between which new values lie
 FEW = 30  # people below whom nothing is learned from quantiles
 
@@ -39,9 +38,17 @@ def ordinary_range(values: np.ndarray) -> float:
 
 
 def draft_choices(
-    values: np.ndarray, grid_step: float, low: float, high: float, accepted: np.ndarray | None
+    values: np.ndarray,
+    grid_step: float,
+    low: float,
+    high: float,
+    accepted: np.ndarray | None,
+    share: float | None = None,
 ) -> Choices:
-    """Read off the present values of a column; accepted: those of accepted people, where known."""
+    """Read off the present values of a column.
+
+    accepted : those of accepted people, where known.  share : of their own value that people can go.
+    """
     spread = ordinary_range(values)
     if spread <= 0 or len(values) < FEW:
         return Choices()
@@ -50,8 +57,6 @@ def draft_choices(
     if step > (high - low) / 4:
         step, least = grid_step, grid_step
     ends = _ends(values if accepted is None or len(accepted) < FEW else accepted, low, high, step)
-    q05, q95 = np.quantile(values, (0.05, 0.95))
-    share = HALF if q05 > 0 and q95 > SKEWED * q05 else None  # amounts: how far depends on where one stands
     reach = Reach(absolute=_multiple(FAR * spread, step), relative=share, low=ends[0], high=ends[1])
     return Choices(step if step > grid_step * (1 + GRID_NOISE) else None, least, reach)
 
