@@ -164,7 +164,7 @@ def _check(problem: Problem, landing: Landing) -> None:
             f"eta={landing.eta!r} is no wrapped model of the outcome.",
             hint="write eta=models.wrap(classifier, schema), or eta=landing.Calibration.of(model, people, outcomes).",
         )
-    if (asked := landing.asked) is not None and asked.schema != problem.schema:
+    if (asked := landing.asked) is not None and not asked.schema.encodes_like(problem.schema):
         raise MethodError("eta was wrapped with another schema.", hint="wrap it with the problem's schema.")
 
 

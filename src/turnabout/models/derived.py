@@ -79,7 +79,7 @@ class SmoothBoth(Both):
 
 def both(first: Model, second: Model) -> Both:
     """The model that says yes when two models do; it has a gradient where both have one."""
-    if first.schema != second.schema:
+    if not first.schema.encodes_like(second.schema):
         raise ModelError("the two models were wrapped with different schemas.", hint="wrap both with the same schema.")
     smooth = all(isinstance(model, Differentiable) for model in (first, second))
     return (SmoothBoth if smooth else Both)(first, second)

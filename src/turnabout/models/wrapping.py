@@ -115,7 +115,7 @@ def _unpack(
     model: Any, schema: Schema, threshold: float | None, output: Output | None
 ) -> tuple[Any, float | None, Output | None]:
     """What is inside an estimator of turnabout.train, so that searches can see into it, and how it decides."""
-    if model.schema != schema:
+    if not model.schema.encodes_like(schema):
         raise ModelError(
             f"{type(model).__name__} was trained with another schema.", hint="wrap it with its own: model.schema."
         )

@@ -61,7 +61,7 @@ class Refit:
                 hint="give the unfitted estimator and the raw table that it was trained on.",
             ) from error
         model = self.as_model(fresh)
-        if not isinstance(model, Model) or model.schema != self.problem.schema:
+        if not isinstance(model, Model) or not model.schema.encodes_like(self.problem.schema):
             raise AuditError("wrap_as= did not return a Model with the problem's schema.", hint="use ta.models.wrap.")
         return model
 
