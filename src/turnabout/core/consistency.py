@@ -26,7 +26,7 @@ def check_answer(answer: Recourse) -> None:
         raise torn("it took no finite time")
     if not answer.people.index.is_unique:
         raise torn("two people share a label")
-    for name in ("people", "options", "why", "steps", "plans", "waived"):
+    for name in ("people", "options", "why", "steps", "plans", "waived", "provided"):
         if not getattr(answer, name).columns.is_unique:
             raise torn(f"'{name}' have two columns of the same name")
     if odd := [name for name in answer.features if name not in answer.people.columns]:
@@ -36,13 +36,15 @@ def check_answer(answer: Recourse) -> None:
     tables |= {"plans": (answer.plans, ["person", "option"], PLANS)}
     tables |= {"steps": (answer.steps, ["person", "option", "step"], STEPS)}
     tables |= {"waived": (answer.waived, ["person", "option"], WAIVED)}
+    asked = answer.provided.set_index("feature", append=True) if "feature" in answer.provided else answer.provided
+    tables |= {"provided": (asked, ["person", "option", "feature"], ("low", "high"))}
     for name, (table, levels, columns) in tables.items():
         if list(table.index.names) != levels or not table.index.is_unique:
             raise torn(f"the labels of '{name}' are not {', '.join(levels)}, each once")
         if absent := [column for column in columns if column not in table.columns]:
             raise torn(f"'{name}' have no column {absent[0]!r}")
         index: Any = table.index
-        of = index.droplevel("step") if name == "steps" else index
+        of = index.droplevel(2) if name in ("steps", "provided") else index
         if not of.isin(answer.options.index).all():
             raise torn(f"'{name}' speak of an option that there is not")
     written = answer.steps.groupby(level=["person", "option"], observed=True).size()

@@ -13,10 +13,10 @@ import pandas as pd
 from turnabout.core.builder import RecourseBuilder
 from turnabout.core.intake import take_in
 from turnabout.core.landing_targets import Calibration, Landing, levels
-from turnabout.core.limits import PersonLimits
+from turnabout.core.limits import PersonLimits, limits_within
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
-from turnabout.core.result import Recourse, Status
+from turnabout.core.result import TABLES, Recourse, Status
 from turnabout.core.run import Run
 from turnabout.errors import MethodError
 from turnabout.models import Model
@@ -81,7 +81,7 @@ class _Search:
         done: Done,
         limits: Mapping[int, PersonLimits],
     ):
-        self.limits = {people.index[place]: dict(own) for place, own in limits.items()}
+        self.limits = limits_within(limits, people.index)
         self.method, self.people, self.landing, self.run = method, people, landing, run
         self.builder, self.done = builder, done
         self.problem = method.problem_
@@ -187,7 +187,7 @@ def _numbered(part: Recourse, keep: np.ndarray) -> Recourse:
         keys = [(key[0], int(count[old[key[:2]]]), *key[2:]) for key in table.index]
         return table.set_axis(pd.MultiIndex.from_tuples(keys, names=table.index.names)) if keys else table
 
-    tables: dict[str, Any] = {name: renumber(getattr(part, name)) for name in ("steps", "plans", "waived")}
+    tables: dict[str, Any] = {name: renumber(getattr(part, name)) for name in TABLES}
     return replace(part, options=options, **tables)
 
 
@@ -237,5 +237,5 @@ def _join(rest: Recourse, parts: list[Recourse], made_by: str, seconds: float) -
         labels = table.index.get_level_values(0)
         return table.iloc[np.argsort([place[label] for label in labels], kind="stable")]
 
-    tables: dict[str, Any] = {name: gather(name) for name in ("options", "why", "steps", "plans", "waived")}
+    tables: dict[str, Any] = {name: gather(name) for name in ("options", "why", *TABLES)}
     return replace(rest, status=status, made_by=made_by, seconds=seconds, **tables)

@@ -95,6 +95,11 @@ def by_limits(
             yield replace(group, problem=limited(group.problem, own) if own else group.problem, rows=np.array(rows))
 
 
+def limits_within(limits: Mapping[int, PersonLimits], people: pd.Index) -> dict[Any, dict[str, Limit]]:
+    """Limits by the labels of people."""
+    return {people[place]: dict(own) for place, own in limits.items()}
+
+
 def limited(problem: Problem, limits: PersonLimits) -> Problem:
     """The question as it stands for people with these limits."""
     by_name = dict(limits)

@@ -17,10 +17,11 @@ from turnabout.core.different import among, dearest, new_ways
 from turnabout.core.intake import Intake, as_people, take_in
 from turnabout.core.landing_method import LandingMethod
 from turnabout.core.landing_targets import Landing
-from turnabout.core.limits import by_limits, limits_of, read_limits
+from turnabout.core.limits import by_limits, limits_of, limits_within, read_limits
 from turnabout.core.plan_stages import stages_for
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
+from turnabout.core.providing import providable, with_provided
 from turnabout.core.result import Proposal, Recourse, Status
 from turnabout.core.run import Run
 from turnabout.errors import MethodError, ModelError, TurnaboutError, also
@@ -196,7 +197,12 @@ class Method(Parameters, ABC):
                 rows = group.rows[start : start + self.chunk]
                 worker._answer(intake, rows, run, complete)
                 done.add(len(rows))
-        return intake.builder.collect(given, repr(self), run.seconds, self.ranked)
+        answer = intake.builder.collect(given, repr(self), run.seconds, self.ranked)
+        if self.needs_actions or not providable(problem):
+            return answer
+        left = None if time_limit is None else max(1e-3, run.left)
+        asked: dict[str, Any] = {"seed": seed, "time_limit": left, "query_limit": query_limit}
+        return with_provided(self, answer, options, **asked, limits=limits_within(own_limits, given.index))
 
     def _for(self, problem: Problem) -> Self:
         """This method for the same question put to another decision maker; itself if it cannot search with that one."""

@@ -50,6 +50,8 @@ PLANS = {
 """Columns of `Recourse.plans`, with their types."""
 WAIVED = {"rule": "object"}
 """Columns of `Recourse.waived`, with their types."""
+PROVIDED = {"feature": "object", "low": "float64", "high": "float64"}
+"""Columns of `Recourse.provided`, with their types."""
 
 
 class Status(StrEnum):
@@ -88,6 +90,9 @@ class Proposal:
     criterion: Criterion | None = None
 
 
+TABLES = ("steps", "plans", "waived", "provided")  # of an answer, beside its options
+
+
 def empty_steps() -> pd.DataFrame:
     """`Recourse.steps` of an answer without plans."""
     index = pd.MultiIndex.from_tuples([], names=["person", "option", "step"])
@@ -104,6 +109,12 @@ def empty_waived() -> pd.DataFrame:
     """`Recourse.waived` of an answer that keeps every rule."""
     index = pd.MultiIndex.from_tuples([], names=["person", "option"])
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in WAIVED.items()}).set_axis(index)
+
+
+def empty_provided() -> pd.DataFrame:
+    """`Recourse.provided` of an answer that asks for no missing cell."""
+    index = pd.MultiIndex.from_tuples([], names=["person", "option"])
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in PROVIDED.items()}).set_axis(index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +137,8 @@ class Recourse(Versioned):
     yes : what counts as a yes of the model: "P(approve) >= 0.5".
     waived : options that were made although a rule, declared waivable, could not be checked because a cell is missing.
         Index (person, option): the rule, or several joined by "; ".
+    provided : missing cells that an option asks to provide. Index (person, option): the feature, and between which
+        values it must lie; the option holds for all of them, in the steps in which people use the number.
     derived : columns that are computed from others. Options hold what follows, and it is no change.
     """
 
@@ -140,6 +153,7 @@ class Recourse(Versioned):
     yes: str = ""
     waived: pd.DataFrame = field(default_factory=empty_waived)
     derived: tuple[str, ...] = ()
+    provided: pd.DataFrame = field(default_factory=empty_provided)
 
     mark = "turnabout_recourse"
     title = "an answer"
@@ -315,7 +329,7 @@ class Recourse(Versioned):
         }
         if self.derived:
             document["derived"] = list(self.derived)
-        parts = {"steps": self.steps, "plans": self.plans, "waived": self.waived}
+        parts = {name: getattr(self, name) for name in TABLES}
         return document | {name: frame_to_json(frame) for name, frame in parts.items() if len(frame)}
 
     @classmethod
@@ -330,8 +344,7 @@ class Recourse(Versioned):
         if len(document["status"]) != len(people):
             raise torn(f"it has {len(document['status'])} statuses for {len(people)} people")
         status = pd.Series([Status(s) for s in document["status"]], index=people.index, dtype=object, name="status")
-        more = ("steps", "plans", "waived")
-        tables = {name: frame_from_json(document[name], name) for name in more if name in document}
+        tables = {name: frame_from_json(document[name], name) for name in TABLES if name in document}
         yes, derived = document.get("yes", ""), tuple(document.get("derived", ()))
         made_by, seconds = document["made_by"], document["seconds"]
         answer = cls(people, options, status, why, made_by, seconds, **tables, yes=yes, derived=derived)

@@ -168,8 +168,15 @@ class Draft:
             drafted = draft_choices(values[there], feature.unit_step, feature.low, feature.high, good, share)
             if drafted.reach is None:
                 continue
+            provide = feature.missing and says(name, "better") is not None
             self.features[name] = replace(
-                feature, useful_step=drafted.useful_step, least_change=drafted.least_change, reach=drafted.reach
+                feature,
+                provide=provide,
+                useful_step=drafted.useful_step,
+                least_change=drafted.least_change,
+                reach=drafted.reach,
             )
             step = "" if drafted.useful_step is None else f"in steps of {drafted.useful_step:g}, "
+            if provide:
+                self._note(name, "a missing cell can be provided: plans say between which values it must lie.")
             self._note(name, f"plans change it {step}by at least {drafted.least_change:g}, {drafted.reach}.")

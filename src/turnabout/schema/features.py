@@ -72,7 +72,11 @@ class Feature(ABC):
 
     def encoding(self) -> Json:
         """What reading and writing it depends on."""
-        return {key: value for key, value in self.to_dict().items() if key not in (*CHOICES, "moves", "label", "unit")}
+        return {
+            key: value
+            for key, value in self.to_dict().items()
+            if key not in (*CHOICES, "provide", "moves", "label", "unit")
+        }
 
     def encode(self, column: pd.Series) -> np.ndarray:
         """Column of a table -> (n, width) float64; refuses what is not a value of this feature."""
@@ -255,6 +259,8 @@ class Number(Scalar):
         multiple of `step`. A person's own value stays as it is.
     least_change : the smallest change worth making, in units.
     reach : how far a person can go from their own value; a Reach, or its fields: {"relative": 0.2}.
+    provide : whether a missing cell can be provided ("send us your payslip"): plans then say between which values it
+        must lie.
     """
 
     kind: ClassVar[str] = "number"
@@ -270,9 +276,15 @@ class Number(Scalar):
     useful_step: float | None = None
     least_change: float | None = None
     reach: Reach | None = None
+    provide: bool = False
 
     def __post_init__(self) -> None:
         self._check_common()
+        if not isinstance(self.provide, bool) or (self.provide and not self.missing):
+            raise SchemaError(
+                f"feature '{self.name}' has provide={self.provide!r} and missing={self.missing!r}.",
+                hint="provide=True goes with missing=True: a missing cell can be provided.",
+            )
         for what in ("low", "high"):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value):

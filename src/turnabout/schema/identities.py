@@ -59,7 +59,9 @@ class Derived(Number):
     ):
         given = {"name": name, "formula": formula, "low": low, "high": high, "step": step, "unit": unit}
         given |= {"label": label, "missing": missing, "decimals": decimals, "moves": moves}
-        for field, value in (given | {"useful_step": None, "least_change": None, "reach": None}).items():
+        for field, value in (
+            given | {"useful_step": None, "least_change": None, "reach": None, "provide": False}
+        ).items():
             object.__setattr__(self, field, value)
         self.__post_init__()
 

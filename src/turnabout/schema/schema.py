@@ -402,8 +402,13 @@ class Schema(Saved):
                 values = ", ".join(map(str, levels[:6])) + (f", ... ({len(levels)})" if len(levels) > 6 else "")
             if isinstance(f, Scalar) and f.reach is not None:
                 values += f"; {f.reach}"
-            rows.append((f.name, f.kind, values, f.moves, "yes" if f.missing else "", f.title))
+            rows.append((f.name, f.kind, values, f.moves, _gaps(f), f.title))
         return pd.DataFrame(rows, columns=["feature", "kind", "values", "moves", "missing", "label"])
+
+
+def _gaps(feature: Feature) -> str:
+    """What a missing cell means, in one word."""
+    return "" if not feature.missing else "can be provided" if getattr(feature, "provide", False) else "yes"
 
 
 def _feature(entry: Any) -> Feature:

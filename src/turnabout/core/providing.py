@@ -1,0 +1,184 @@
+"""People whose missing cells can be provided: "send us your payslip" is a step, and its result is a range.
+
+What a provided cell will hold is not known beforehand. An option that asks for one says between which values it must
+lie, and the original model accepts the row for every one of these values, in the steps in which people use the number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from turnabout.core.problem import Problem
+from turnabout.core.result import PROVIDED, Recourse, Status
+from turnabout.core.verify import clearance
+from turnabout.schema import Number
+from turnabout.schema.features import GRID_NOISE
+from turnabout.schema.put import put
+
+if TYPE_CHECKING:
+    from turnabout.core.method import Method
+
+PRICE = 0.1  # of providing one cell: that of one change under the default cost
+MOST = 400  # values of one cell that are tried; of more, every second, third, ...
+BOX = 24  # values of each cell that are tried together with those of another
+
+
+def providable(problem: Problem) -> list[Number]:
+    """The numbers whose missing cells can be provided."""
+    return [f for f in problem.schema.features if isinstance(f, Number) and f.provide and f.missing]
+
+
+def with_provided(method: Method, answer: Recourse, options: int, **asked: Any) -> Recourse:
+    """The answer with options that provide missing cells, for all who are refused and lack one that can be provided.
+
+    asked : the other arguments of `find`.
+    """
+    problem = method.problem_
+    features = providable(problem)
+    lacks = pd.DataFrame({f.name: answer.people[f.name].isna() for f in features}, index=answer.people.index)
+    rows = answer.refused & lacks.any(axis=1)
+    if not rows.any():
+        return answer
+    people = answer.people[rows]
+    filled = people.copy()
+    for f in features:
+        filled[f.name] = put(
+            people[f.name],
+            lacks.loc[rows, f.name].to_numpy(),
+            np.full(int(lacks.loc[rows, f.name].sum()), likely(problem, f)),
+        )
+    own = asked.pop("limits", None) or {}
+    second = method.find(filled, options=options, limits={p: own[p] for p in filled.index if p in own}, **asked)
+    found: list[tuple[Any, pd.Series, list[tuple[str, float, float]]]] = []
+    for person in people.index:
+        missing = [f for f in features if lacks.loc[person, f.name]]
+        for base, cost in _bases(second, filled, person):
+            box = _box(problem, base, missing)
+            if box is not None:
+                row, ranges, margin = box
+                row = row.assign(cost=cost + PRICE * len(missing), margin=margin)
+                found.append((person, row.iloc[0], ranges))
+    return _merged(answer, found, options) if found else answer
+
+
+def likely(problem: Problem, feature: Number) -> float:
+    """What accepted people have: their median, in useful steps; the middle of the range without a background."""
+    low, high = feature.choice_ends
+    value = (low + high) / 2
+    if problem.background_x is not None:
+        s = problem.schema.slices[problem.schema.index(feature.name)]
+        x = problem.background_x[problem.background_x[:, s.stop - 1] < 0.5] if feature.missing else problem.background_x
+        margin = problem.margin(x)
+        x = x[margin >= 0] if bool((margin >= 0).any()) else x
+        value = float(feature.units(x[:, s.start].median())) if len(x) else value
+    step = feature.choice_step
+    first, last = math.ceil(low / step - GRID_NOISE), math.floor(high / step + GRID_NOISE)
+    return float(feature.canonical(np.array([min(max(round(value / step), first), last) * step]))[0])
+
+
+def _bases(second: Recourse, filled: pd.DataFrame, person: Any) -> list[tuple[pd.DataFrame, float]]:
+    """Rows that are accepted with the likely values in place, and what they cost without providing these."""
+    names = second.features
+    if second.status[person] == Status.ACCEPTED:
+        return [(filled.loc[[person], names], 0.0)]
+    mine = second.options[second.options.index.get_level_values("person") == person]
+    return [(mine.iloc[[i]][names].set_axis([person]), float(mine["cost"].iloc[i])) for i in range(len(mine))]
+
+
+def _box(
+    problem: Problem, base: pd.DataFrame, missing: list[Number]
+) -> tuple[pd.DataFrame, list[tuple[str, float, float]], float] | None:
+    """The widest ranges around the likely values, one cell after the other, in which all rows are accepted.
+
+    Returns the row at the ends that are hardest to reach, the ranges, and the least margin of any row in the box.
+    """
+    ranges: list[tuple[str, float, float]] = []
+    table, worst = base, np.inf
+    for f in missing:
+        there = float(base[f.name].iloc[0])
+        values = _values(f, there)
+        few = table.iloc[np.unique(np.linspace(0, len(table) - 1, BOX).astype(int))] if len(table) > BOX else table
+        rows = pd.concat([few] * len(values), ignore_index=True)
+        rows[f.name] = put(rows[f.name], np.ones(len(rows), dtype=bool), np.repeat(values, len(few)))
+        rows = _consistent(problem, rows)
+        margin = problem.judge(rows)
+        if problem.model.alone:
+            margin = np.minimum(margin, problem.ask_alone(rows))
+        good = np.asarray((margin.reshape(len(values), len(few)) >= clearance(problem)).all(axis=1))
+        at = int(np.abs(values - there).argmin())
+        if not good[at]:
+            return None
+        low = at - int(np.argmin(good[: at + 1][::-1])) + 1 if not good[: at + 1].all() else 0
+        high = at + int(np.argmin(good[at:])) - 1 if not good[at:].all() else len(values) - 1
+        inside = np.repeat((np.arange(len(values)) >= low) & (np.arange(len(values)) <= high), len(few))
+        table, worst = rows[inside], min(worst, float(margin[inside].min()))
+        ranges.append((f.name, float(values[low]), float(values[high])))
+    row = base.copy()
+    for f, (_, low_, high_) in zip(missing, ranges, strict=True):
+        row[f.name] = put(row[f.name], np.ones(1, dtype=bool), np.array([high_ if f.moves == "down" else low_]))
+    return _consistent(problem, row), ranges, worst
+
+
+def _values(feature: Number, there: float) -> np.ndarray:
+    """Values that a plan may choose for anybody, the likely one among them."""
+    step, (low, high) = feature.choice_step, feature.choice_ends
+    first, last = math.ceil(low / step - GRID_NOISE), math.floor(high / step + GRID_NOISE)
+    apart = max(1, math.ceil((last - first + 1) / MOST))
+    own = round(there / step)
+    places = np.arange(own - (own - first) // apart * apart, last + 1, apart)
+    return np.asarray(feature.canonical(places * step))
+
+
+def _consistent(problem: Problem, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with what is derived from other columns in its place."""
+    identities = problem.schema.identities
+    if not identities.derived:
+        return rows
+    changed = np.ones((len(rows), len(problem.schema)), dtype=bool)
+    return identities.write(rows, rows, changed)
+
+
+def _merged(
+    answer: Recourse, found: list[tuple[Any, pd.Series, list[tuple[str, float, float]]]], options: int
+) -> Recourse:
+    """Options old and new by cost, as many as were asked for; ranges beside those that provide something."""
+    names = list(answer.options.columns)
+    keyed: list[tuple[int, float, pd.Series, list[tuple[str, float, float]]]] = []
+    place = {person: i for i, person in enumerate(answer.people.index)}
+    owners = answer.options.index.get_level_values("person")
+    for k, person in enumerate(owners):
+        row = answer.options.iloc[k]
+        keyed.append((place[person], float(row["cost"]), row, []))
+    keyed += [(place[person], float(row["cost"]), row[names], ranges) for person, row, ranges in found]
+    keyed.sort(key=lambda entry: entry[:2])
+    count: dict[int, int] = {}
+    rows: list[pd.Series] = []
+    keys: list[tuple[Any, int]] = []
+    provided: list[tuple[str, float, float]] = []
+    shown: list[tuple[Any, int]] = []
+    for i, _, row, ranges in keyed:
+        number = count.get(i, 0)
+        if number >= options:
+            continue
+        count[i] = number + 1
+        key = (answer.people.index[i], number)
+        rows.append(row)
+        keys.append(key)
+        provided += [(name, low, high) for name, low, high in ranges]
+        shown += [key] * len(ranges)
+    index = pd.MultiIndex.from_tuples(keys, names=["person", "option"])
+    table = pd.DataFrame([row.to_dict() for row in rows], columns=names, index=index)
+    if len(answer.options):
+        table = table.astype(answer.options.dtypes)
+    whose = pd.MultiIndex.from_tuples(shown, names=["person", "option"])
+    given = pd.DataFrame(provided, columns=list(PROVIDED), index=whose)
+    status = answer.status.copy()
+    for person, _, _ in found:
+        status[person] = Status.FOUND
+    why = answer.why[~answer.why.index.isin([person for person, _, _ in found])]
+    return replace(answer, options=table, provided=given.astype(PROVIDED), status=status, why=why)
