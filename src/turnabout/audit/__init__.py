@@ -9,6 +9,7 @@ Is it safe to offer
     risk_of_recourse : wrong decisions before and after, for compliant and defiant people; a verdict.
     rounds_of_recourse : what becomes of promises as people move and the model is trained again.
     price_of_landing : what safer recourse costs people.
+    incentives : does the model pay people for the wrong way?
 Is it fair
     fairness_of_recourse, worst_subgroup : availability, cost, effort and robustness by group.
 Does it last
@@ -28,6 +29,7 @@ What a lender that looks at its own risk would do, and what attributions are wor
 from turnabout.audit.audit_report import AuditReport, report
 from turnabout.audit.existence import existence
 from turnabout.audit.fairness import fairness_of_recourse, worst_subgroup
+from turnabout.audit.incentives import incentives
 from turnabout.audit.promises import after_retraining, lasting
 from turnabout.audit.rates import recourse_rates
 from turnabout.audit.risk import price_of_landing, risk_of_recourse
@@ -39,6 +41,7 @@ __all__ = [
     "after_retraining",
     "existence",
     "fairness_of_recourse",
+    "incentives",
     "lasting",
     "overshoot",
     "price_of_landing",
