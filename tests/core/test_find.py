@@ -71,6 +71,13 @@ def test_refinement_keeps_what_a_method_aims_for(problem, people):
     assert set(sure.options.index.get_level_values("person")) == set(refused.index)
 
 
+def test_further_options_do_not_undercut_what_a_method_aims_for(problem, people):
+    """Without some features a search may not come as far as 0.7: such rows are not shown beside those that do."""
+    answer = Sure().fit(problem).find(people, options=3)
+    met = pd.Series(bank(answer.options) >= 0.7, answer.options.index).groupby(level="person")
+    assert (met.all() == met.any()).all() and met.all().any()
+
+
 class Hopeful(Corners):
     """Corners that aim for what nobody can reach."""
 
