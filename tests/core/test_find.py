@@ -78,6 +78,27 @@ def test_further_options_do_not_undercut_what_a_method_aims_for(problem, people)
     assert (met.all() == met.any()).all() and met.all().any()
 
 
+class Breaks(Corners):
+    """Corners, whose model answers during the first search only."""
+
+    first: ta.Problem | None = None
+
+    def _search(self, x):
+        type(self).first = type(self).first or self.problem_
+        if self.problem_ is not type(self).first:
+            raise ModelError("gateway timeout")
+        return super()._search(x)
+
+
+def test_a_model_that_fails_while_further_ways_are_sought_takes_nothing_away(problem, people):
+    asked = Breaks().fit(problem)
+    answer, plain = asked.find(people, options=3), Corners().fit(problem).find(people, options=1)
+    assert Breaks.first is problem
+    assert (answer.status == plain.status).all()
+    first = answer.options.xs(0, level="option")
+    assert (first.cost <= plain.options.xs(0, level="option").cost + 1e-9).all()
+
+
 class Hopeful(Corners):
     """Corners that aim for what nobody can reach."""
 

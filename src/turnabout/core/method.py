@@ -263,7 +263,10 @@ class Method(Parameters, ABC):
             for features, people in sorted(groups.items(), key=lambda group: sorted(group[0])):
                 if run.late:
                     return
-                self._without(features, people, chunk, verified, aim)
+                try:
+                    self._without(features, people, chunk, verified, aim)
+                except ModelError:  # the model does not answer about these rows: what was found before stays
+                    continue
             if not groups:
                 return
 
