@@ -48,7 +48,7 @@ def test_no_change_could_be_dropped(problem, people):
 def test_numbers_come_as_near_as_the_grid_allows(schema):
     people = pd.DataFrame({"income": [10], "debt": [0.0], "home": ["rent"], "sex": ["f"]})
     model = ta.models.wrap(lambda t: (t.income >= 37).to_numpy(dtype=float), schema)
-    answer = Corners().fit(ta.Problem(schema, model)).find(people)
+    answer = Corners().fit(ta.Problem(schema, model, cost=ta.costs.L1())).find(people)
     assert answer.changes()[["feature", "to"]].values.tolist() == [["income", 37]]
     assert answer.options.cost.iloc[0] == pytest.approx(0.27)
 
@@ -359,7 +359,7 @@ def test_a_dear_plan_does_not_hide_a_cheap_one():
         def __call__(self, table):
             return table.a.to_numpy(dtype=float) / 10 - 0.2
 
-    problem = ta.Problem(schema, Off(schema, Judge()))
+    problem = ta.Problem(schema, Off(schema, Judge()), cost=ta.costs.L1())
     answer = Two().fit(problem).find(pd.DataFrame({"a": [0.0]}), options=2)
     assert answer.options.cost.is_monotonic_increasing
     assert answer.options.cost.iloc[0] < 0.3
