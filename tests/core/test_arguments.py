@@ -39,9 +39,13 @@ def test_one_rule_needs_no_list():
     assert len(ta.Problem(SCHEMA, MODEL, rules=(r for r in [rules.AtMost(1)])).rules) == 1
 
 
-@pytest.mark.parametrize("cost", ["L1", "l1", costs.L1, costs.L1(), None])
-def test_a_cost_may_be_named(cost):
-    assert ta.Problem(SCHEMA, MODEL, cost=cost).declared_cost == costs.L1()
+@pytest.mark.parametrize(
+    ("cost", "meant"),
+    [(cost, costs.L1()) for cost in ("L1", "l1", costs.L1, costs.L1())]
+    + [(cost, costs.Effort()) for cost in ("Effort", "effort", costs.Effort, costs.Effort(), None)],
+)
+def test_a_cost_may_be_named(cost, meant):
+    assert ta.Problem(SCHEMA, MODEL, cost=cost).declared_cost == meant
 
 
 @pytest.mark.parametrize("method", ["GrowingSpheres", "growing-spheres", "growing_spheres", ta.methods.GrowingSpheres])

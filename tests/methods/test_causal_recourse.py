@@ -219,6 +219,7 @@ def test_many_choices_are_not_tried_in_all_combinations():
     problem = Problem(
         schema,
         wrap(module, schema, threshold=0.5, output="logit"),
+        cost=L1(),
         rules=[StructuralEquations(chain, acts=schema.names)],
     )
     method = CausalRecourse.small().fit(problem)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from turnabout.core import Problem, Run, Status
+from turnabout.costs import L1
 from turnabout.errors import MethodError
 from turnabout.methods.dice import RIDGE, Dice
 from turnabout.models import wrap
@@ -30,8 +31,8 @@ def linear(schema: Schema, weights: list[float], bias: float):
 
 
 def cube(rules=()) -> Problem:
-    """Margin a + b + c - 1: three levers that are equally good."""
-    return Problem(CUBE, linear(CUBE, [1.0, 1.0, 1.0], -1.0), rules=rules)
+    """Margin a + b + c - 1: three levers that are equally good, under L1."""
+    return Problem(CUBE, linear(CUBE, [1.0, 1.0, 1.0], -1.0), cost=L1(), rules=rules)
 
 
 def points(*rows: tuple[float, float, float]) -> torch.Tensor:

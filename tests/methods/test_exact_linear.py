@@ -315,7 +315,7 @@ def hand_problem(cost=None):
         )
     )
     weights = torch.tensor([1.0, 0.5, 0.0, 0.2, 0.6]).double()
-    return Problem(schema, LinearStub(schema, weights, -1.0), cost=cost)
+    return Problem(schema, LinearStub(schema, weights, -1.0), costs.L1() if cost is None else cost)
 
 
 def test_numbers_done_by_hand():
@@ -401,7 +401,7 @@ def crooked_problem(moves="free", cost=None, bias=-1.0):
     knots = torch.tensor([0.25, 0.5, 0.75]).double()
     weights = torch.stack([slope[0], torch.ones((), dtype=torch.float64)])
     terms = Terms(weights, bias, torch.zeros(3, dtype=torch.long), knots, slope.diff())
-    return Problem(schema, AdditiveStub(schema, terms), cost=cost)
+    return Problem(schema, AdditiveStub(schema, terms), costs.L1() if cost is None else cost)
 
 
 @pytest.mark.parametrize(
@@ -591,7 +591,7 @@ def test_reaches_the_optimum_of_a_network_in_single_precision():
         module.weight.copy_(torch.tensor([[1.1227, -0.9051, 0.9769]]))
         module.bias.fill_(-0.9607)
     people = pd.DataFrame({"rooms": [1], "rate": pd.array([4.1724], dtype="float32"), "years": [4.0]})
-    problem = Problem(schema, wrap(module, schema))
+    problem = Problem(schema, wrap(module, schema), cost=costs.L1())
     found = ExactLinear().fit(problem).find(people)
     other = LocalSearch().fit(problem).find(people)
     assert found.options["cost"].iloc[0] <= other.options["cost"].iloc[0] + 1e-5  # of the size of the noise

@@ -207,7 +207,7 @@ def test_a_plateau_is_left_by_random_starts_and_by_neighbours():
     people = pd.DataFrame(np.full((3, 5), 0.2) + np.arange(3)[:, None] / 50, columns=list(schema.names))
     background = pd.DataFrame(np.random.default_rng(0).random((300, 5)), columns=list(schema.names))
     for known in (None, background):
-        problem = Problem(schema, wrap(ask, schema), background=known)
+        problem = Problem(schema, wrap(ask, schema), cost=L1(), background=known)
         answer = LocalSearch(samples=400 if known is None else 1).fit(problem).find(people)
         assert (answer.status == Status.FOUND).all()
         np.testing.assert_allclose(least_costs(answer), 3 * (0.7 - people["v0"]), atol=1e-4)

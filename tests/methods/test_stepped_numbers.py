@@ -142,7 +142,7 @@ def by_hand(bias):
     )
     jumps = replace(jumps, cuts=torch.nextafter(jumps.cuts, torch.zeros(2).double()))  # 30.00 is in the second bin
     terms = replace(Terms.straight(torch.tensor([0.0, 0.0, 10.0]).double(), bias), jumps=jumps)
-    return Problem(schema, AdditiveStub(schema, terms))
+    return Problem(schema, AdditiveStub(schema, terms), costs.L1())
 
 
 def test_the_first_value_of_a_bin_is_the_plan():

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from turnabout.core import Problem, Run, Status
+from turnabout.costs import L1
 from turnabout.errors import MethodError
 from turnabout.methods.wachter import Wachter
 from turnabout.models import wrap
@@ -28,8 +29,8 @@ def linear(schema: Schema, weights: list[float], bias: float):
 
 
 def plane(rules=()) -> Problem:
-    """Margin 2 a + b - 1.5: -1.1 for PERSON, whose cheapest way is 0.55 along a."""
-    return Problem(PLANE, linear(PLANE, [2.0, 1.0], -1.5), rules=rules)
+    """Margin 2 a + b - 1.5: -1.1 for PERSON, whose cheapest way under L1 is 0.55 along a."""
+    return Problem(PLANE, linear(PLANE, [2.0, 1.0], -1.5), cost=L1(), rules=rules)
 
 
 def test_lands_on_the_nearest_point_under_l1():

@@ -161,7 +161,7 @@ def test_exact_linear_passes_over_levels_of_an_order(avoided):
         layer.bias.fill_(-1.1)
     model = wrap(layer, schema, background=table, output="logit")
     assert model.unseen == {"grade": set(avoided)}
-    problem = Problem(schema, model)
+    problem = Problem(schema, model, ta.costs.L1())
     asking = table[model.judge(table) < 0]
     exact = methods.ExactLinear().fit(problem).find(asking)
     local = methods.LocalSearch().fit(problem).find(asking)

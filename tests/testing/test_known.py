@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnabout.core import Problem
+from turnabout.costs import L1
 from turnabout.models import Trees
 from turnabout.rules import AtMost, Implies, Is, Linear, Ordered, Rises
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
@@ -24,16 +25,16 @@ def test_brute_force_by_hand():
     model = weighing("linear", schema, {"a": 4.0, "b": 2.5}, -3.3)  # a + 2.5 b >= 3.3, with b 0 or 1
     table = pd.DataFrame({"a": [0, 2, 3, 4], "b": ["no", "yes", "no", "no"]})
     # from (0, no): a to 4 costs 1, b and a to 1 costs 1.25; (2, yes) is accepted; from (3, no): a to 4 costs 0.25
-    assert brute_force(Problem(schema, model), table) == pytest.approx([1.0, 0.0, 0.25, 0.0])
+    assert brute_force(Problem(schema, model, L1()), table) == pytest.approx([1.0, 0.0, 0.25, 0.0])
 
 
 def test_brute_force_keeps_rules_and_directions():
     schema = Schema((Number("a", 0, 4, step=1, moves="down"), Category("k", ("x", "y"))))
     model = weighing("function", schema, {"a": 4.0, "k=y": 2.0}, -1.5)
     table = pd.DataFrame({"a": [1, 1], "k": ["x", "y"]})
-    assert brute_force(Problem(schema, model), table) == [1.0, 0.0]
+    assert brute_force(Problem(schema, model, L1()), table) == [1.0, 0.0]
     forbidden = Linear({"k=y": 1.0}, "<=", 0)
-    assert brute_force(Problem(schema, model, rules=[forbidden]), table.iloc[:1]) == [None]
+    assert brute_force(Problem(schema, model, L1(), rules=[forbidden]), table.iloc[:1]) == [None]
 
 
 def test_brute_force_refuses_what_is_too_large():
@@ -46,7 +47,7 @@ def test_brute_force_refuses_what_is_too_large():
 def test_closed_form_is_the_optimum_of_a_fine_grid():
     case = closed_form()
     coarse = Schema(tuple(Number(f.name, f.low, f.high, step=f.span / 100, moves=f.moves) for f in case.problem.schema))
-    problem = Problem(coarse, weighing("linear", coarse, {"income": 2.0, "debt": -3.0, "age": 1.0}, -1.3))
+    problem = Problem(coarse, weighing("linear", coarse, {"income": 2.0, "debt": -3.0, "age": 1.0}, -1.3), L1())
     tried = brute_force(problem, case.people)
     for exact, by_trying in zip(case.best, tried, strict=True):
         assert by_trying == pytest.approx(exact, abs=0.03)

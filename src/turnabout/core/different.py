@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
 from turnabout.core.problem import Problem
+from turnabout.core.refine import Criterion
 from turnabout.schema import Scalar, Schema
 from turnabout.schema.levels import Levels
 from turnabout.typing import Tensor
@@ -52,6 +55,28 @@ def new_ways(schema: Schema, x: Tensor, owner: Tensor, x_new: Tensor, shown: Ten
         rows = rows[keep[rows]]
         earlier, whose = torch.cat([earlier, x_new[rows]]), torch.cat([whose, owner[rows]])
     return keep
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What further options have to meet: the method's criterion, for those people who have an option that meets it."""
+
+    criterion: Criterion | None
+    met: Tensor  # (n,)
+
+    @classmethod
+    def of(cls, criterion: Criterion | None, x: Tensor, rows: Tensor, owner: Tensor) -> Aim:
+        """From the options (s, d) that people x (n, d) have already, and whose (s,) each is."""
+        met = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        if criterion is not None and len(owner):
+            met[owner[criterion(x[owner], rows)]] = True
+        return cls(criterion, met)
+
+    def allows(self, x: Tensor, owner: Tensor, x_new: Tensor) -> Tensor:
+        """(c,) which rows (c, d) of people owner (c,) may be shown."""
+        if self.criterion is None or not len(owner):
+            return torch.ones(len(owner), dtype=torch.bool, device=x.device)
+        return ~self.met[owner] | self.criterion(x[owner], x_new)
 
 
 def among(owner: Tensor, which: Tensor) -> Tensor:

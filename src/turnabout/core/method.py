@@ -13,7 +13,7 @@ import torch
 from turnabout.core.arguments import as_device, as_landing, as_progress
 from turnabout.core.builder import Ended
 from turnabout.core.chunk import Chunk, Verified
-from turnabout.core.different import among, dearest, new_ways
+from turnabout.core.different import Aim, among, dearest, new_ways
 from turnabout.core.intake import Intake, as_people, take_in
 from turnabout.core.landing_method import LandingMethod
 from turnabout.core.landing_targets import Landing
@@ -22,6 +22,7 @@ from turnabout.core.plan_stages import stages_for
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
 from turnabout.core.providing import providable, with_provided
+from turnabout.core.refine import Criterion
 from turnabout.core.result import Proposal, Recourse, Status
 from turnabout.core.run import Run
 from turnabout.errors import MethodError, ModelError, TurnaboutError, also
@@ -237,7 +238,7 @@ class Method(Parameters, ABC):
                 proposal = worker._search(x)
             verified = stages_for(chunk, proposal).options()
             if run.options > 1 and proposal.plans is None:
-                worker._look_elsewhere(chunk, verified)
+                worker._look_elsewhere(chunk, verified, proposal.criterion)
         except ModelError as error:
             self._give_up(intake, rows, run, complete, error)
             return
@@ -250,9 +251,13 @@ class Method(Parameters, ABC):
         self._check_proofs(chunk, proposal, intake.margin[rows] if asked_all else None)
         builder.add(intake.place[rows], x, verified, proposal, ended)
 
-    def _look_elsewhere(self, chunk: Chunk, verified: Verified) -> None:
-        """For people with fewer options than they asked for: search again without what their options change most."""
+    def _look_elsewhere(self, chunk: Chunk, verified: Verified, criterion: Criterion | None) -> None:
+        """For people with fewer options than they asked for: search again without what their options change most.
+
+        Whose options meet the method's criterion is shown no further one that does not.
+        """
         run, tried = chunk.run, set[tuple[int, frozenset[int]]]()
+        aim = Aim.of(criterion, chunk.x, *verified.so_far(chunk.x))
         for _ in range(run.options if self.searches_again else 0):
             rows, owner = verified.so_far(chunk.x)
             avoid = dearest(self.problem_, chunk.x, owner.cpu().numpy(), rows)
@@ -264,11 +269,14 @@ class Method(Parameters, ABC):
             for features, people in sorted(groups.items(), key=lambda group: sorted(group[0])):
                 if run.late:
                     return
-                self._without(features, people, chunk, verified)
+                try:
+                    self._without(features, people, chunk, verified, aim)
+                except ModelError:  # the model does not answer about these rows: what was found before stays
+                    continue
             if not groups:
                 return
 
-    def _without(self, features: frozenset[int], people: list[int], chunk: Chunk, verified: Verified) -> None:
+    def _without(self, features: frozenset[int], people: list[int], chunk: Chunk, verified: Verified, aim: Aim) -> None:
         """Options of some people that leave some features as they are, entered where they are new ways."""
         place = torch.tensor(people, device=chunk.x.device)
         try:
@@ -288,6 +296,8 @@ class Method(Parameters, ABC):
         found = stages_for(part, proposal).options()
         for rows, owner, x_new in zip(found.rows, found.owner, found.x_new, strict=True):
             whose = place[torch.as_tensor(owner, device=place.device)]
+            fit = aim.allows(chunk.x, whose, x_new).nonzero().squeeze(1)
+            whose, x_new, rows = whose[fit], x_new[fit], rows.iloc[fit.cpu().numpy()]
             before = verified.so_far(chunk.x)
             fresh = new_ways(self.problem_.schema, chunk.x, whose, x_new, *before)
             fresh &= among(whose, fresh) < verified.left[whose]
