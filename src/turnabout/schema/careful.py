@@ -22,6 +22,7 @@ from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.useful import draft_choices
 
 CODES = 50  # levels from which on a category looks like a code
+LEAKED = 5  # people of the rarer outcome below whom a column equals the labels by accident
 IDS = 50  # rows from which on whole numbers that never repeat look like an identifier
 FIXED: dict[Kind, str] = {
     "protected": "law or nature fixes it",
@@ -102,7 +103,7 @@ class Draft:
         return out
 
     def _leaks(self) -> None:
-        if self.accepted is None:
+        if self.accepted is None or min(self.accepted.sum(), (~self.accepted).sum()) < LEAKED:
             return
         for name in self.features:
             codes = pd.factorize(self.table[name])[0]
@@ -116,7 +117,7 @@ class Draft:
         columns = {
             name: values
             for name, values in self._numbers().items()
-            if np.ptp(values[np.isfinite(values)]) > 0 and self._leak_free(name)
+            if len(np.unique(values[np.isfinite(values)])) > 1 and self._leak_free(name)
         }
         for name, trend in trends(columns, self.accepted).items():
             feature = self.features[name]

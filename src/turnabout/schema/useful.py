@@ -42,8 +42,7 @@ def draft_choices(
     values: np.ndarray, grid_step: float, low: float, high: float, accepted: np.ndarray | None
 ) -> Choices:
     """Read off the present values of a column; accepted: those of accepted people, where known."""
-    spread = ordinary_range(values)
-    if spread <= 0 or len(values) < FEW:
+    if len(values) < FEW or (spread := ordinary_range(values)) <= 0:
         return Choices()
     step = useful_step(values, grid_step)
     least = _multiple(WORTH * spread, step)
