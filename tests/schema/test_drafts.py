@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
-from turnabout.schema.evidence import trends
 
 import turnabout as ta
 from turnabout import Derived, Schema
 from turnabout.errors import SchemaError
 from turnabout.schema.column_words import WORDS, says, words_of
 from turnabout.schema.identity_search import find_relations
+from turnabout.schema.trends import trends
 from turnabout.schema.useful import draft_choices, useful_step
 
 

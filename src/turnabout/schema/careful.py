@@ -1,6 +1,6 @@
 """What a draft of a schema says of people: what is fixed, which way things are good, which amounts are sensible.
 
-Each guess stands in the notes with its reason. Names speak (`column_words`), then the data (`evidence`), and whoever
+Each guess stands in the notes with its reason. Names speak (`column_words`), then the data (`trends`), and whoever
 drafts has the last word: what is named in `immutable=`, `increasing=`, `decreasing=` or `free=` is left as it is said.
 """
 
@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from turnabout.schema.column_words import Kind, says
-from turnabout.schema.evidence import Trend, trends
 from turnabout.schema.features import Feature, Number, Scalar, floats
 from turnabout.schema.identities import Derived
 from turnabout.schema.identity_search import find_relations
 from turnabout.schema.levels import Binary, Category, Levels, raw_codes
 from turnabout.schema.passthrough import Passthrough
+from turnabout.schema.trends import Trend, trends
 from turnabout.schema.useful import draft_choices
 
 CODES = 50  # levels from which on a category looks like a code
