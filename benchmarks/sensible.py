@@ -145,7 +145,7 @@ class Columns:
     """The numbers of the training part: ordinary ranges, steps, directions, what accepted people have."""
 
     def __init__(self, case: Case, schema: ta.Schema):
-        from turnabout.schema.evidence import trends
+        from turnabout.schema.trends import trends
 
         self.names = [f.name for f in schema if isinstance(f, ta.Number) and f.kind == "number"]
         self.values = {n: case.train[n].to_numpy(dtype=float) for n in self.names}

@@ -52,7 +52,7 @@ def desk(tmp_path_factory):
     joblib.dump(model, folder / "model.joblib")
     train.to_csv(folder / "train.csv", index=False)
     people.to_csv(folder / "people.csv", index=False)
-    ta.Schema.infer(train[features], immutable=["age"]).save(folder / "schema.yaml")
+    ta.Schema.infer(train[features], immutable=["age"], free=["income", "debt"]).plain().save(folder / "schema.yaml")
     (folder / "actions.yaml").write_text(ACTIONS)
     (folder / "torn.yaml").write_text("actions: [name: {")
     (folder / "aging.yaml").write_text(ACTIONS.replace("debt", "age"))

@@ -28,7 +28,7 @@ def setting():
     schema = ta.Schema((ta.Number("a", low=0, high=10, step=1), ta.Number("b", low=0, high=10, step=1)))
     model = ta.models.wrap(lambda t: (np.maximum(t.a, t.b) >= 5).to_numpy(dtype=float), schema)
     background = pd.DataFrame({"a": np.arange(40) % 10, "b": 7})
-    return ta.Problem(schema, model, background=background)
+    return ta.Problem(schema, model, ta.costs.L1(), background=background)
 
 
 def test_counts_by_hand(setting):

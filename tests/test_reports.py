@@ -233,6 +233,7 @@ def declared(desk):
         "odd.yaml": "- {rule: fair}",
         "empty.yaml": "[]",
         "strange.yaml": "- {rule: linear, coefficients: {wealth: 1}, sense: '<=', bound: 1}",
+        "ranges.yaml": "kind: L1\n",
         "cost.yaml": "kind: L1\ndifficulty: {income: 100, savings: 1}\n",
         "dear.yaml": "kind: L1\ndifficulty: {income: 1, savings: 100}\n",
         "bad_cost.yaml": "kind: Gold",
@@ -275,9 +276,10 @@ def plans(done):
     ("find", "rules.yaml", "savings", 25), ("plan", "income.yaml", "income", 40)
 ])  # fmt: skip
 def test_rules_of_a_file_are_kept(declared, command, name, column, most):
-    before, free = plans(asked(declared, command))
+    price = ["--cost", declared / "ranges.yaml"] if command == "find" else []  # plans pay for their actions
+    before, free = plans(asked(declared, command, *price))
     assert (free[column] > most).any()
-    before, kept = plans(asked(declared, command, "--rules", declared / name))
+    before, kept = plans(asked(declared, command, *price, "--rules", declared / name))
     assert len(kept) and ((kept != before).sum(axis=1) == 1).all() and (kept[column] <= most).all()
 
 
@@ -290,8 +292,8 @@ def test_a_cost_of_a_file_decides_what_is_found(declared):
 
 @pytest.mark.parametrize("command", ["audit", "explain"])
 def test_reports_keep_rules_and_costs_of_files(declared, command):
-    reports = []
-    for more in ([], ["--rules", declared / "rules.yaml"], ["--cost", declared / "dear.yaml"]):
+    reports, ranges = [], ["--cost", declared / "ranges.yaml"]
+    for more in (ranges, [*ranges, "--rules", declared / "rules.yaml"], ["--cost", declared / "dear.yaml"]):
         done = asked(declared, command, *more)
         assert done.returncode == 0, done.stderr
         reports.append(json.loads(done.stdout))

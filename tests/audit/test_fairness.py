@@ -28,7 +28,7 @@ NOISE = Noise(sd={"income": 1.0})
 @pytest.fixture(scope="module")
 def case():
     # yes from 0.06 income - 2.5 >= 0, that is from 42 on; a raise of up to 10 helps from 32 on
-    problem = ta.Problem(SCHEMA, linear((0.06, 0.0, 0.0)), rules=[Box({"income": 10})])
+    problem = ta.Problem(SCHEMA, linear((0.06, 0.0, 0.0)), ta.costs.L1(), rules=[Box({"income": 10})])
     answer = Raise().fit(problem).find(table([50, 45, 40, 35, 30, 20], 0, index=list("abcdef")))
     assert answer.options["income"].tolist() == [42, 42]
     return problem, answer

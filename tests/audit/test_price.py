@@ -18,7 +18,7 @@ def test_price_by_hand():
     # P(yes) is the score itself, so landing at 0.8 instead of 0.5 costs everyone 0.3 more
     model = ta.models.wrap(lambda table: table["score"].to_numpy(dtype=float), SCHEMA)
     people = pd.DataFrame({"score": [0.1, 0.3, 0.45, 0.9]})
-    method = ta.methods.LocalSearch().fit(ta.Problem(SCHEMA, model))
+    method = ta.methods.LocalSearch().fit(ta.Problem(SCHEMA, model, ta.costs.L1()))
     plain, landed = method.find(people), method.find(people, landing=ta.landing.Probability(0.8))
     price = price_of_landing(plain, landed)
     assert price.extra.value == pytest.approx(0.3, abs=0.011) and price.extra.n == 3
@@ -31,7 +31,7 @@ def test_price_by_hand():
 
 def test_other_people_are_refused():
     model = ta.models.wrap(lambda table: table["score"].to_numpy(dtype=float), SCHEMA)
-    method = ta.methods.LocalSearch().fit(ta.Problem(SCHEMA, model))
+    method = ta.methods.LocalSearch().fit(ta.Problem(SCHEMA, model, ta.costs.L1()))
     one, two = (method.find(pd.DataFrame({"score": [0.1] * n})) for n in (1, 2))
     with pytest.raises(ta.TurnaboutError, match="different people"):
         price_of_landing(one, two)

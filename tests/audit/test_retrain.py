@@ -268,7 +268,7 @@ def german():
     encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), levels), (StandardScaler(), numbers))
     estimator = make_pipeline(encode, LogisticRegression(max_iter=500))
     model = ta.models.wrap(estimator.fit(data.people, data.accepted), data.schema, threshold=0.7)
-    problem = ta.Problem(data.schema, model, background=data.people, labels=data.accepted)
+    problem = ta.Problem(data.schema, model, ta.costs.L1(), background=data.people, labels=data.accepted)
     return data, estimator, problem
 
 
@@ -277,7 +277,7 @@ def test_boundary_options_do_not_last_and_deeper_ones_do(german):
     people = data.people.iloc[:80]
     near = ta.methods.ExactLinear().fit(problem).find(people)
     strict = ta.models.wrap(estimator, data.schema, threshold=0.85)
-    deep = ta.methods.ExactLinear().fit(ta.Problem(data.schema, strict)).find(people)
+    deep = ta.methods.ExactLinear().fit(ta.Problem(data.schema, strict, ta.costs.L1())).find(people)
     keep = {"people": deep.people.loc[near.people.index], "status": near.status}
     refused = near.status == ta.Status.FOUND
     options = deep.options[deep.options.index.get_level_values("person").isin(refused.index[refused])]

@@ -44,7 +44,8 @@ class Nothing(ta.Method):
 
 def study(n=1000, seed=0, **options):
     draw = STUDY.sample(n, seed)
-    given = {"schema": STUDY.schema, "rounds": 2, "eta": lambda t: STUDY.eta(t.to_numpy())} | options
+    eta = {"eta": lambda t: STUDY.eta(t.to_numpy())}
+    given = {"schema": STUDY.schema, "rounds": 2, "cost": ta.costs.L1(), **eta} | options
     return rounds_of_recourse(LogisticRegression(C=1e3), STUDY.table(draw.x), draw.y, Straight(), **given)
 
 

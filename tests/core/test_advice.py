@@ -16,7 +16,7 @@ import turnabout as ta
 from turnabout import Binary, Category, Number, Ordinal, Schema
 from turnabout.core.different import differ, new_ways
 from turnabout.core.limits import Limit
-from turnabout.core.review import review
+from turnabout.core.second_look import review
 from turnabout.errors import MethodError, ProblemError
 
 SCHEMA = Schema(

@@ -24,7 +24,7 @@ from fuzz.oracle import Fault, judge
 from fuzz.questions import PER_WORLD, Question, random_question
 from fuzz.worlds import World, random_world
 from turnabout.errors import MethodError
-from turnabout.methods.sequences.solve import Effort
+from turnabout.methods.sequences.solve import SearchEffort
 from turnabout.rules import from_dict as read_rule
 
 LIMIT = 20.0  # seconds that one problem may take; they take a tenth of one
@@ -176,7 +176,7 @@ def choose(problem: ta.Problem, question: Question) -> ta.Method:
     method = cls.small()
     if isinstance(method, ta.methods.ActionSequences):
         method.certify, method.max_steps = question.certify, question.steps
-        method.effort = Effort(draws=4, restarts=1, rounds=2)
+        method.effort = SearchEffort(draws=4, restarts=1, rounds=2)
     try:
         return method.fit(problem)
     except MethodError:  # a rule or a cost that this method cannot write down

@@ -11,16 +11,20 @@ import numpy as np
 
 from fuzz.columns import Cell, Column
 
+PER_CHANGE = 0.1  # what Effort takes for each column that changes
+
 
 @dataclass(frozen=True)
 class Price:
-    """A sum of L1, L0, L2, MAD and percentile shifts, each with a factor.
+    """A sum of L1, L0, L2, MAD, percentile shifts and Effort, each with a factor.
 
-    parts : kind -> factor. difficulty : weight of each column. background : rows, for MAD and percentiles.
+    parts : kind -> factor. difficulty : weight of each column. background : rows, for MAD, percentiles and Effort.
+    measured : whether the library has the background too; without it, Effort takes the ranges.
     """
 
     parts: Mapping[str, float]
     difficulty: Mapping[str, float] = field(default_factory=dict)
+    measured: bool = True
 
     def cost(
         self, columns: Sequence[Column], background: Sequence[Sequence[Cell]], old: Sequence[Cell], new: Sequence[Cell]
@@ -39,6 +43,10 @@ class Price:
                 gaps = [
                     gap / spread(c, [row[i] for row in background]) for i, (c, gap) in enumerate(zip(columns, gaps))
                 ]
+            elif kind == "Effort":
+                rows = background if self.measured else []
+                widths = [ordinary(c, [row[i] for row in rows]) for i, c in enumerate(columns)]
+                gaps = [gap / width + PER_CHANGE * (gap > 1e-12) for gap, width in zip(gaps, widths)]
             elif kind == "PercentileShift":
                 gaps = [_overtakes(c, [row[i] for row in background], old[i], new[i]) for i, c in enumerate(columns)]
             total += factor * sum(w_f * gap for w_f, gap in zip(w, gaps))
@@ -69,6 +77,18 @@ def spread(column: Column, cells: Sequence[Cell]) -> float:
     middle = median(places)
     mad = median(abs(v - middle) for v in places)
     return mad if mad > 1e-12 else float(np.std(places)) if np.std(places) > 1e-12 else 1.0
+
+
+def ordinary(column: Column, cells: Sequence[Cell]) -> float:
+    """From the 5th to the 95th hundredth of people, else from the 1st to the 99th, else one standard deviation."""
+    if column.kind in ("category", "passthrough"):
+        return 1.0
+    places = sorted(_place(column, cell) for cell in cells if cell is not None)
+    if not places:
+        return 1.0
+    last = len(places) - 1
+    widths = [places[round(high * last)] - places[round(low * last)] for low, high in ((0.05, 0.95), (0.01, 0.99))]
+    return next((width for width in [*widths, float(np.std(places))] if width > 1e-12), 1.0)
 
 
 def _place(column: Column, cell: Cell) -> float:

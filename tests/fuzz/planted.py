@@ -59,7 +59,7 @@ def true_answer(world: World, question: Question) -> ta.Recourse:
     schema = declare(world.columns)
     model = ta.models.wrap(world.decider.model, schema, background=world.training)
     rules = [read_rule(rule.spec()) for rule in question.rules]
-    problem = ta.Problem(schema, model, rules=rules, background=world.training)
+    problem = ta.Problem(schema, model, ta.costs.L1(), rules=rules, background=world.training)
     return ta.methods.LocalSearch().fit(problem).find(table_of(world, question), options=question.options)
 
 

@@ -15,6 +15,7 @@ PER_WORLD = 20  # questions that share a world: fitting and wrapping a model tak
 OFTEN = ("auto", "auto", "auto", "ExactLinear", "LocalSearch", "Wachter", "GrowingSpheres", "NearestRow")
 RARE = ("Dice", "OneStep", "LinearApproximation", "CausalRecourse", "CausalRecourse", "ActionSequences")
 METHODS = (*OFTEN, *OFTEN, *OFTEN, *RARE)
+DEFAULT = Price({"Effort": 1.0})  # what is meant where no cost is named
 FILES = ("csv", "json", "jsonl", "parquet")
 
 
@@ -89,7 +90,7 @@ def random_question(world: World, seed: int) -> Question:
         question.broken = _break(random, world, question)
     if random.random() < 0.06 and world.decider.files and not question.acts:
         question.file = random.choice(FILES)
-        question.rules, question.price, question.landing = [], Price({"L1": 1.0}), None
+        question.rules, question.price, question.landing = [], DEFAULT, None
     return question
 
 
@@ -106,11 +107,11 @@ def _break(random: Random, world: World, question: Question) -> list[int]:
 
 
 def random_price(random: Random, world: World, question: Question) -> Price:
-    """L1 most of the time."""
+    """L1 or the default most of the time."""
     parts: dict[str, float] = random.choice(
         (
             {"L1": 1.0},
-            {"L1": 1.0},
+            {"Effort": 1.0},
             {"L1": 1.0, "L0": 0.1},
             {"L2": 1.0},
             {"MAD": 1.0},
@@ -118,7 +119,7 @@ def random_price(random: Random, world: World, question: Question) -> Price:
         )
     )
     weights = {c.name: float(random.randint(1, 4)) for c in world.columns} if random.random() < 0.3 else {}
-    price = Price(dict(parts), weights)
+    price = Price(dict(parts), weights, question.background)
     plain = question.acts or (price.background_needed and not question.background)
     return Price({"L1": 1.0}) if plain else price
 

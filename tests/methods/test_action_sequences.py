@@ -37,11 +37,11 @@ from turnabout.actions import (
 )
 from turnabout.core import Problem, Status
 from turnabout.methods.sequences.sequence_search import SequenceSearch
-from turnabout.methods.sequences.solve import Effort
+from turnabout.methods.sequences.solve import SearchEffort
 from turnabout.schema import Category, Number, Schema
 from turnabout.testing.deciders import weighing
 
-QUICK = Effort(draws=16, restarts=2, rounds=12)
+QUICK = SearchEffort(draws=16, restarts=2, rounds=12)
 SCORES = ("breadth", "objective", "gradient")
 
 

@@ -13,8 +13,8 @@ import turnabout as ta
 from turnabout import Derived, Schema
 from turnabout.errors import SchemaError
 from turnabout.schema.column_words import WORDS, says, words_of
-from turnabout.schema.evidence import trends
 from turnabout.schema.identity_search import find_relations
+from turnabout.schema.trends import trends
 from turnabout.schema.useful import draft_choices, useful_step
 
 
@@ -127,6 +127,45 @@ def test_a_leak_is_told():
     schema = Schema.infer(table.assign(granted=np.where(good, "yes", "no")), labels=good)
     assert schema["granted"].moves == "fixed"
     assert any(note.startswith("granted: fixed: it equals the labels") for note in schema.notes)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_few_rows_make_a_draft_and_no_leaks(rows):
+    """In two rows every other column equals the labels."""
+    table = pd.DataFrame(
+        {
+            "n": range(5, 5 + rows),
+            "c": list("abcd")[:rows],
+            "flag": [k % 2 == 0 for k in range(rows)],
+            "opened": pd.date_range("2020-01-01", periods=rows),
+            "rank": pd.Series([np.nan] * rows),
+        }
+    )
+    schema = Schema.infer(table, labels=table["flag"], ordinal={"rank": ["low", "high"]})
+    assert not any("leak" in note for note in schema.notes)
+    assert schema["flag"] == ta.Binary("flag", levels=(False, True)) or rows == 1
+    assert schema["opened"] == ta.Passthrough("opened")
+    assert schema["rank"] == ta.Ordinal("rank", levels=("low", "high"), missing=True)
+    assert Schema.from_yaml(schema.to_yaml()) == schema
+    assert not schema.read(table).lost.any()
+
+
+def test_drafts_of_columns_without_company():
+    """Nothing to add up, nobody with a level, a part that is 0 wherever the sum is known."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 200)).round(3)
+    late = np.arange(200) >= 150
+    table = pd.DataFrame({"a": a, "b": np.where(late, np.nan, b), "c": np.where(late, a, 0.0), "gone": np.nan})
+    table["whole"] = (table.a + table.b).round(3)
+    good = rng.random(200) < 0.5
+    for columns in (["a"], ["a", "gone"], ["gone"], list(table)):
+        ordinal = {"gone": ["low", "high"]} if "gone" in columns else None
+        schema = Schema.infer(table[columns], labels=good, ordinal=ordinal)
+        assert Schema.from_yaml(schema.to_yaml()) == schema and schema.names == tuple(columns)
+    assert isinstance(schema["whole"], Derived) and schema["whole"].formula == "a + b"
+    parts = {"a": np.where(late, np.nan, a), "b": np.where(late, np.nan, b), "c": np.where(late, a, 0.0)}
+    parts |= {"d": np.where(late, np.nan, (a - b).round(3) + a), "t": (3 * a - b).round(3)}
+    assert not [r for r in find_relations(parts) if "c" in r.formula]
 
 
 @pytest.mark.parametrize("labels", [[1, 2, 3], ["a"] * 900, [True] * 3, [None] * 900])

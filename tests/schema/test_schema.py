@@ -191,17 +191,26 @@ def test_infer_drafts_and_says_what_it_guessed(people):
         categorical=["code"],
         ignore=["note"],
         units={"income": "EUR"},
-        labels={"home": "housing"},
+        titles={"home": "housing"},
     )
     assert schema["age"] == Number("age", low=25, high=61, step=1, moves="fixed")
-    assert schema["income"] == Number("income", low=1200.5, high=3100.25, decimals=2, missing=True, unit="EUR")
+    income = Number("income", low=1200.5, high=3100.25, decimals=2, missing=True, unit="EUR", moves="up")
+    assert schema["income"] == income  # of three rows nothing is learned but the bounds
     assert schema["home"] == Category("home", levels=("free", "own", "rent"), label="housing")
     assert schema["owns_car"] == Binary("owns_car", levels=(False, True))
-    assert schema["degree"] == Ordinal("degree", levels=("none", "school"))
+    assert schema["degree"] == Ordinal("degree", levels=("none", "school"), moves="up")
     assert schema["code"] == Category("code", levels=(3, 7, 9))
     assert any("income" in note and "missing" in note for note in schema.notes)
+    assert [note.split(":")[0] for note in schema.notes if "may only go up: its name" in note] == ["income", "degree"]
     assert torch.isfinite(schema.encode(people)).all()
     assert len(schema.summary()) == 6
+
+
+def test_infer_leaves_free_what_it_is_told_to(people):
+    schema = Schema.infer(people, free=["income", "degree", "age"])
+    assert schema["age"] == Number("age", low=25, high=61, step=1)
+    assert schema["income"] == Number("income", low=1200.5, high=3100.25, decimals=2, missing=True)
+    assert schema["degree"] == Ordinal("degree", levels=("none", "school"))
 
 
 def test_infer_zero_one_and_two_words():

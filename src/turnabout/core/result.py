@@ -26,7 +26,7 @@ from turnabout.typing import Json, Tensor, is_whole
 
 if TYPE_CHECKING:
     from turnabout.core.problem import Problem
-    from turnabout.core.review import Review
+    from turnabout.core.second_look import Review
 
 NUMBERS = ("cost", "margin")
 STEPS = {
@@ -251,7 +251,7 @@ class Recourse(Versioned):
 
         Pass the problem so that its schema, background and labels are looked at too.
         """
-        from turnabout.core.review import review
+        from turnabout.core.second_look import review
 
         return review(self, problem)
 

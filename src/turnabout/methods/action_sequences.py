@@ -22,7 +22,7 @@ from turnabout.methods.sequences.rules import Rules
 from turnabout.methods.sequences.scores import SCORES, SequenceScore
 from turnabout.methods.sequences.sequence_search import SequenceSearch
 from turnabout.methods.sequences.sequence_set import ActionSequence, SequenceSet, as_tensor
-from turnabout.methods.sequences.solve import Effort, Solver
+from turnabout.methods.sequences.solve import SearchEffort, Solver
 from turnabout.methods.sequences.state_margins import StateMargins
 from turnabout.parameters import Finite, Flag, Instance, Maybe, Share, Whole, checked
 from turnabout.typing import Tensor
@@ -41,7 +41,7 @@ SPARE = 6  # plans made printable for each person, beyond the options asked for
     max_steps=Whole(1, hint="use 1 or more; the paper uses 4."),
     score=SCORES,
     iterations=Maybe(Whole(1, hint="leave it out for a full search.")),
-    effort=Maybe(Instance(Effort, hint="leave it out, or write Effort(draws=64).")),
+    effort=Maybe(Instance(SearchEffort, hint="leave it out, or write SearchEffort(draws=64).")),
     relaxation=RELAXATIONS,
     passes=Whole(0),
     merge=Flag(),
@@ -114,7 +114,7 @@ class ActionSequences(Method):
         max_steps: int = 4,
         score: str | SequenceScore = "breadth",
         iterations: int | None = None,
-        effort: Effort | None = None,
+        effort: SearchEffort | None = None,
         relaxation: str | Relaxation = "projection",
         passes: int = 2,
         merge: bool = True,
@@ -143,7 +143,7 @@ class ActionSequences(Method):
 
     @classmethod
     def small(cls) -> Self:
-        return cls(max_steps=2, passes=1, beam=16, effort=Effort(draws=8, restarts=2, rounds=6))
+        return cls(max_steps=2, passes=1, beam=16, effort=SearchEffort(draws=8, restarts=2, rounds=6))
 
     def _fit(self, problem: Problem) -> None:
         SCORES.get(self.score).check(problem.model)
@@ -251,7 +251,11 @@ class ActionSequences(Method):
         decision = StateMargins(problem.model, actions.tables, x, self.ask)
         effort = self.effort
         if effort is None:
-            effort = Effort(draws=64, restarts=8, descent=Descent(steps=40, lr=1.0)) if actions.free else Effort()
+            effort = (
+                SearchEffort(draws=64, restarts=8, descent=Descent(steps=40, lr=1.0))
+                if actions.free
+                else SearchEffort()
+            )
         relaxation = RELAXATIONS.get(self.relaxation)
         effort = replace(effort, descent=effort.descent or relaxation.descent)
         if self._is_limited:

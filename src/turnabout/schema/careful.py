@@ -1,6 +1,6 @@
 """What a draft of a schema says of people: what is fixed, which way things are good, which amounts are sensible.
 
-Each guess stands in the notes with its reason. Names speak (`column_words`), then the data (`evidence`), and whoever
+Each guess stands in the notes with its reason. Names speak (`column_words`), then the data (`trends`), and whoever
 drafts has the last word: what is named in `immutable=`, `increasing=`, `decreasing=` or `free=` is left as it is said.
 """
 
@@ -13,15 +13,16 @@ import numpy as np
 import pandas as pd
 
 from turnabout.schema.column_words import Kind, says
-from turnabout.schema.evidence import Trend, trends
 from turnabout.schema.features import Feature, Number, Scalar, floats
 from turnabout.schema.identities import Derived
 from turnabout.schema.identity_search import find_relations
 from turnabout.schema.levels import Binary, Category, Levels, raw_codes
 from turnabout.schema.passthrough import Passthrough
+from turnabout.schema.trends import Trend, trends
 from turnabout.schema.useful import draft_choices
 
 CODES = 50  # levels from which on a category looks like a code
+LEAKED = 5  # people of the rarer outcome below whom a column equals the labels by accident
 IDS = 50  # rows from which on whole numbers that never repeat look like an identifier
 EARN = 0.5  # share of their income by which people can raise it
 FIXED: dict[Kind, str] = {
@@ -103,7 +104,7 @@ class Draft:
         return out
 
     def _leaks(self) -> None:
-        if self.accepted is None:
+        if self.accepted is None or min(self.accepted.sum(), (~self.accepted).sum()) < LEAKED:
             return
         for name in self.features:
             codes = pd.factorize(self.table[name])[0]
@@ -117,7 +118,7 @@ class Draft:
         columns = {
             name: values
             for name, values in self._numbers().items()
-            if np.ptp(values[np.isfinite(values)]) > 0 and self._leak_free(name)
+            if len(np.unique(values[np.isfinite(values)])) > 1 and self._leak_free(name)
         }
         for name, trend in trends(columns, self.accepted).items():
             feature = self.features[name]

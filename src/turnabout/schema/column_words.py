@@ -1,7 +1,7 @@
 """What the name of a column says of it: a small table of words in several languages, open to extension.
 
 A name is cut into words at capitals, digits, signs and spaces; accents do not count. An entry is one word, several
-in a row, or the beginning of a word (with a `*`). `WORDS` may be extended before a schema is drafted:
+in a row, or one end of a word (with a `*`). `WORDS` may be extended before a schema is drafted:
 
     from turnabout.schema.column_words import WORDS
     WORDS["protected"]["sex"].append("kyn")
@@ -68,7 +68,7 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     "past": {
         "past events": _listed(
             "days late, times late, months late, late payments, missed payments, payments missed, "
-            "prior, priors, previous, ever, past, history, last 6*, last 12*, last 2*, inq, inquir*, inquiries, "
+            "*hist, prior, priors, previous, ever, past, history, last 6*, last 12*, last 2*, inq, inquir*, inquiries, "
             "bankrupt*, convict*, arrest*, felon*, misdem*, recid*, foreclos*, chargeoff*, charge off, public "
             "record, pub rec, derog*, vorstrafen, antecedents, antecedentes"
         ),
@@ -82,7 +82,7 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     # what others set
     "others": {
         "rates or the economy": _listed(
-            "unemployment, inflation, gdp, cpi, euribor, libor, sofr, prime rate, base rate, index, arbeitslos*, "
+            "unemployment, unemp, unem, inflation, gdp, cpi, euribor, libor, sofr, prime rate, base rate, index, arbeitslos*, "
             "desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr employed, "
             "interest rate, int rate, zinssatz, taux d interet, tasa de interes, apr, hpi, house price"
         ),
@@ -151,4 +151,6 @@ def _find(words: list[str], entry: str) -> int | None:
 
 
 def _same(word: str, part: str) -> bool:
+    if part.startswith("*"):
+        return word.endswith(part[1:])
     return word.startswith(part[:-1]) if part.endswith("*") else word == part

@@ -159,11 +159,14 @@ class _Search:
 
     def _sums(self, target: str) -> Iterator[str]:
         names = [n for n in self._others(target) if n not in self.found]
-        parts = np.column_stack([self.table[n] for n in names]) if names else np.zeros((0, 0))
-        known = np.isfinite(parts).all(1) & np.isfinite(self.table[target]) if names else np.zeros(0, dtype=bool)
-        if known.sum() < 3 * len(names) or len(names) > 3 * MOST:
+        if not 2 <= len(names) <= 3 * MOST:
+            return
+        parts = np.column_stack([self.table[n] for n in names])
+        known = np.isfinite(parts).all(1) & np.isfinite(self.table[target])
+        if known.sum() < 3 * len(names):
             return
         scale = np.abs(parts[known]).max(0)
+        scale[scale == 0] = 1.0  # 0 wherever all are known
         weights = np.linalg.lstsq(parts[known] / scale, self.table[target][known], rcond=None)[0] / scale
         whole = np.rint(weights)
         if not 2 <= (whole != 0).sum() <= TERMS or np.abs(whole).max() > 1:

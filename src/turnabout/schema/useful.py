@@ -49,8 +49,7 @@ def draft_choices(
 
     accepted : those of accepted people, where known.  share : of their own value that people can go.
     """
-    spread = ordinary_range(values)
-    if spread <= 0 or len(values) < FEW:
+    if len(values) < FEW or (spread := ordinary_range(values)) <= 0:
         return Choices()
     step = useful_step(values, grid_step)
     least = _multiple(WORTH * spread, step)

@@ -17,7 +17,7 @@ from turnabout.methods import ActionSequences
 from turnabout.methods.sequences.carlini import RELAXATIONS, Descent, Relaxation
 from turnabout.methods.sequences.proof_engines import ENGINES, BranchThenMilp
 from turnabout.methods.sequences.scores import SCORES, SequenceScore
-from turnabout.methods.sequences.solve import Effort
+from turnabout.methods.sequences.solve import SearchEffort
 
 FAMILIES = {"relaxation": RELAXATIONS, "score": SCORES, "engine": ENGINES}
 MEMBERS = [(parameter, name) for parameter, family in FAMILIES.items() for name in family.members]
@@ -79,7 +79,7 @@ def test_a_member_of_ones_own():
     usual = ActionSequences(max_steps=2).fit(problem).find(people)
     for parameters in (
         {"score": LastAction()},
-        {"relaxation": Ignored(), "effort": Effort(descent=Descent(steps=20))},
+        {"relaxation": Ignored(), "effort": SearchEffort(descent=Descent(steps=20))},
         {"engine": BranchThenMilp(small=0), "certify": True},
     ):
         answer = ActionSequences(max_steps=2, **parameters).fit(problem).find(people)

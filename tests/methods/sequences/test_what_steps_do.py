@@ -35,7 +35,7 @@ from turnabout.actions import (
 )
 from turnabout.core import Problem
 from turnabout.methods.sequences.carlini import Descent
-from turnabout.methods.sequences.solve import Effort
+from turnabout.methods.sequences.solve import SearchEffort
 from turnabout.schema import Number, Ordinal, Schema
 from turnabout.testing.deciders import weighing
 
@@ -198,7 +198,7 @@ def test_free_form_beside_declared_actions():
     )
     people = pd.DataFrame({"a": [4.0], "b": [5.0]})
     # least s^2 + (d / 2)^2 with 3 s + d >= 3: as in the closed form for squared costs, 3^2 / (3^2 + 2^2)
-    longer = Effort(draws=64, restarts=8, descent=Descent(steps=300, lr=0.2))
+    longer = SearchEffort(draws=64, restarts=8, descent=Descent(steps=300, lr=0.2))
     for effort, slack in ((None, 0.05), (longer, 0.002)):
         answer = answered(problem, people, max_steps=2, effort=effort)
         assert costs(answer)[0] == pytest.approx(9 / 13, rel=slack)

@@ -39,7 +39,7 @@ ROWS = {"cpu": 1 << 13, "cuda": 1 << 17}  # rows improved at a time
     rounds=Whole(0),
     teeth=Whole(0),
 )
-class Effort:
+class SearchEffort:
     """How hard to look for the parameters of one sequence.
 
     draws : points looked at; restarts : how many of them are improved; descent : Adam on (3) of the paper before the
@@ -52,7 +52,7 @@ class Effort:
     rounds: int = 20
     teeth: int = 1024
 
-    def within(self, rows: float) -> Effort:
+    def within(self, rows: float) -> SearchEffort:
         """This effort, or as much of it as asks about so many rows for each sequence."""
         if rows >= max(WIDER * self.draws, self.teeth):
             return self
@@ -72,7 +72,7 @@ class Solver:
     lo: Tensor
     hi: Tensor
     target: float
-    effort: Effort
+    effort: SearchEffort
     relaxation: Relaxation
     generator: Callable[..., np.random.Generator]
     expired: Callable[[], bool]

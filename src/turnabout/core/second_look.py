@@ -17,10 +17,10 @@ from turnabout.markup import block
 from turnabout.schema import Derived, Number, Schema
 from turnabout.schema.careful import FIXED
 from turnabout.schema.column_words import says
-from turnabout.schema.evidence import trends
 from turnabout.schema.features import GRID_NOISE, floats
 from turnabout.schema.identities import Identities
 from turnabout.schema.identity_search import find_relations
+from turnabout.schema.trends import trends
 from turnabout.schema.useful import ordinary_range, useful_step
 
 TINY = 0.01  # share of the ordinary range below which a change is hardly worth making
