@@ -82,8 +82,8 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     # what others set
     "others": {
         "rates or the economy": _listed(
-            "unemployment, unemp, unem, inflation, gdp, cpi, euribor, libor, sofr, prime rate, base rate, index, arbeitslos*, "
-            "desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr employed, "
+            "unemployment, unemp, unem, inflation, gdp, cpi, euribor, libor, sofr, prime rate, base rate, index, "
+            "arbeitslos*, desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr employed, "
             "interest rate, int rate, zinssatz, taux d interet, tasa de interes, apr, hpi, house price"
         ),
         "scores or limits": _listed(
