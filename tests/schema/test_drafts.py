@@ -266,3 +266,14 @@ def test_find_says_what_a_drafted_schema_lets_move():
     assert "plans may change income (up), hours (up)" in said[0]
     assert "age" not in said[0].split("Hint")[0].split("change")[1]
     assert set(answer.changes().feature) <= {"income", "hours"}
+
+
+def test_a_few_numbers_that_are_offered_are_levels():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"term": rng.choice([36, 60], 300), "months": rng.choice([12, 24, 48], 300)})
+    table["visits"] = rng.choice([1, 2, 3], 300)
+    schema = Schema.infer(table)
+    assert schema["term"] == ta.Binary("term", levels=(36, 60))
+    assert schema["months"] == ta.Ordinal("months", levels=(12, 24, 48))
+    assert schema["visits"].kind == "number"
+    assert "term: only 36, 60 occur, taken as levels in this order." in schema.notes

@@ -239,11 +239,11 @@ def test_infer_reads_numbers_beside_none_as_numbers():
         {"n": pd.Series([1, None, 3] * 40, dtype=object), "f": pd.Series([0.1] * 119 + [0.25]).astype("float32")}
     )
     schema = Schema.infer(table)
-    assert schema["n"] == Number("n", low=1, high=3, step=1, missing=True, least_change=1, reach=Reach(absolute=2))
+    assert schema["n"] == Binary("n", levels=(1.0, 3.0), missing=True)
     assert schema["f"] == Number(
         "f", low=0.1, high=0.25, decimals=2, least_change=0.01, reach=Reach(absolute=0.15, high=0.1)
     )  # 119 of 120 have 0.1
     assert [feature.plain() for feature in schema] == [
-        Number("n", low=1, high=3, step=1, missing=True),
+        Binary("n", levels=(1.0, 3.0), missing=True),
         Number("f", low=0.1, high=0.25, decimals=2),
     ]

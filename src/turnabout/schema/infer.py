@@ -19,6 +19,7 @@ from turnabout.schema.schema import Schema
 from turnabout.typing import Moves, as_tuple
 
 MANY_LEVELS = 50  # a text column with more levels than this and hardly a repeat is an identifier, not a category
+FEW_VALUES, EACH_VALUE = 6, 30  # of numbers that are levels: how many, and rows for each on average
 MAX_DECIMALS = 6
 CELLS = (str, int, float, bool, np.generic)  # what a level can be
 
@@ -137,6 +138,10 @@ def _guess_present(
             f"column '{name}' holds {present.iloc[0]!r}, which is not a cell.", hint=f"clean it, or ignore=[{name!r}]."
         ) from None
     if pd.api.types.is_numeric_dtype(dtype) and not as_category:
+        if _is_a_choice(values, len(present)):
+            kept = tuple(v.item() if isinstance(v, np.generic) else v for v in np.sort(values))
+            notes.append(f"{name}: only {', '.join(f'{v:g}' for v in kept)} occur, taken as levels in this order.")
+            return Binary(name, levels=kept, **shared) if len(kept) == 2 else Ordinal(name, levels=kept, **shared)
         return _number(name, np.unique(floats(present)), unit, shared, notes)
     if not as_category and len(values) > MANY_LEVELS and len(values) > 0.5 * len(present):
         why = f"has {len(values)} different values in {len(present)} rows and looks like an identifier"
@@ -144,6 +149,16 @@ def _guess_present(
     if odd := [v for v in values if not isinstance(v, CELLS)]:
         return _pass(name, f"holds {odd[0]!r}, which is no number and no text", shared, notes)
     return _levels(name, sorted(values.tolist(), key=lambda v: (isinstance(v, str), v)), shared, notes)
+
+
+def _is_a_choice(values: Any, count: int) -> bool:
+    """Whether numbers are a few that somebody offers, such as terms of 36 and 60 months: not counted one by one."""
+    if not 2 <= len(values) <= FEW_VALUES or count < EACH_VALUE * len(values):
+        return False
+    ordered = np.sort(floats(pd.Series(values)))
+    steps = np.diff(ordered)
+    whole = bool((ordered == np.rint(ordered)).all())
+    return whole and float(steps.min()) > 1
 
 
 def _pass(name: str, why: str, shared: dict[str, Any], notes: list[str]) -> Feature:
