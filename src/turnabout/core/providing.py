@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
 
+from turnabout.core.different import new_ways
 from turnabout.core.problem import Problem
 from turnabout.core.result import PROVIDED, Recourse, Status
 from turnabout.core.verify import clearance
-from turnabout.schema import Number
+from turnabout.schema import Number, Schema
 from turnabout.schema.features import GRID_NOISE
 from turnabout.schema.put import put
 
 if TYPE_CHECKING:
     from turnabout.core.method import Method
 
+Entry = tuple[int, float, pd.Series, list[tuple[str, float, float]]]
 PRICE = 0.1  # of providing one cell: that of one change under the default cost
 MOST = 400  # values of one cell that are tried; of more, every second, third, ...
 BOX = 24  # values of each cell that are tried together with those of another
@@ -63,7 +66,7 @@ def with_provided(method: Method, answer: Recourse, options: int, **asked: Any) 
                 row, ranges, margin = box
                 row = row.assign(cost=cost + PRICE * len(missing), margin=margin)
                 found.append((person, row.iloc[0], ranges))
-    return _merged(answer, found, options) if found else answer
+    return _merged(problem.schema, answer, found, options) if found else answer
 
 
 def likely(problem: Problem, feature: Number) -> float:
@@ -143,12 +146,23 @@ def _consistent(problem: Problem, rows: pd.DataFrame) -> pd.DataFrame:
     return identities.write(rows, rows, changed)
 
 
+def _different(schema: Schema, answer: Recourse, keyed: list[Entry]) -> list[Entry]:
+    """Those that are a new way for their person, in the order in which they stand."""
+    own = schema.read(answer.people).x
+    rows = pd.DataFrame([row.to_dict() for _, _, row, _ in keyed])
+    x_new = schema.read(rows.astype({n: answer.people[n].dtype for n in schema.names}, errors="ignore")).x
+    owner = torch.tensor([i for i, _, _, _ in keyed])
+    none = torch.zeros(0, dtype=torch.long)
+    fresh = new_ways(schema, own, owner, x_new, own[:0], none).tolist()
+    return [entry for entry, new in zip(keyed, fresh, strict=True) if new]
+
+
 def _merged(
-    answer: Recourse, found: list[tuple[Any, pd.Series, list[tuple[str, float, float]]]], options: int
+    schema: Schema, answer: Recourse, found: list[tuple[Any, pd.Series, list[tuple[str, float, float]]]], options: int
 ) -> Recourse:
     """Options old and new by cost, as many as were asked for; ranges beside those that provide something."""
     names = list(answer.options.columns)
-    keyed: list[tuple[int, float, pd.Series, list[tuple[str, float, float]]]] = []
+    keyed: list[Entry] = []
     place = {person: i for i, person in enumerate(answer.people.index)}
     owners = answer.options.index.get_level_values("person")
     for k, person in enumerate(owners):
@@ -156,6 +170,7 @@ def _merged(
         keyed.append((place[person], float(row["cost"]), row, []))
     keyed += [(place[person], float(row["cost"]), row[names], ranges) for person, row, ranges in found]
     keyed.sort(key=lambda entry: entry[:2])
+    keyed = _different(schema, answer, keyed) if options > 1 else keyed
     count: dict[int, int] = {}
     rows: list[pd.Series] = []
     keys: list[tuple[Any, int]] = []
