@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from turnabout.core.intake import SearchGroup
+from turnabout.core.intake import Intake, SearchGroup
 from turnabout.core.problem import Problem
+from turnabout.core.result import Status
 from turnabout.costs import Weighted
 from turnabout.documents import shown
 from turnabout.errors import MethodError, SchemaError
@@ -93,6 +94,22 @@ def by_limits(
             members.setdefault(limits.get(int(place[row]), ()), []).append(row)
         for own, rows in members.items():
             yield replace(group, problem=limited(group.problem, own) if own else group.problem, rows=np.array(rows))
+
+
+def near_first(groups: Iterable[SearchGroup], intake: Intake) -> Iterator[SearchGroup]:
+    """Each group within what people usually do, and then those who have no option there within all they can reach.
+
+    What is not found near by proves nothing, so that proofs come from the second search.
+    """
+    for group in groups:
+        near = group.problem.schema.near()
+        if near is None:
+            yield group
+            continue
+        yield replace(group, problem=group.problem.under(near.features), complete=False)
+        left = intake.builder.status[intake.place[group.rows]] != Status.FOUND
+        if left.any():
+            yield replace(group, rows=group.rows[left])
 
 
 def limits_within(limits: Mapping[int, PersonLimits], people: pd.Index) -> dict[Any, dict[str, Limit]]:

@@ -17,7 +17,7 @@ from turnabout.core.different import Aim, among, dearest, new_ways
 from turnabout.core.intake import Intake, as_people, take_in
 from turnabout.core.landing_method import LandingMethod
 from turnabout.core.landing_targets import Landing
-from turnabout.core.limits import by_limits, limits_of, limits_within, read_limits
+from turnabout.core.limits import by_limits, limits_of, limits_within, near_first, read_limits
 from turnabout.core.plan_stages import stages_for
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
@@ -191,7 +191,8 @@ class Method(Parameters, ABC):
         problem.schema.warn_outside(intake.x)
         self._probe(intake, run)
         done = Done(len(given), progress, len(given) - int((intake.margin < 0).sum()))
-        for group in by_limits(intake.groups(run.late), intake.place, own_limits):
+        groups = by_limits(intake.groups(run.late), intake.place, own_limits)
+        for group in near_first(groups, intake) if self.searches_again and not self.needs_actions else groups:
             worker = self if run.late else self._for(group.problem)
             complete = group.complete and worker.problem_.model is group.problem.model
             for start in range(0, len(group.rows), self.chunk):

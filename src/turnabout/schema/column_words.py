@@ -67,14 +67,17 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     # counts and marks of what has happened
     "past": {
         "past events": _listed(
-            "days late, times late, months late, late payments, missed payments, payments missed, "
-            "*hist, prior, priors, previous, ever, past, history, last 6*, last 12*, last 2*, inq, inquir*, inquiries, "
-            "bankrupt*, convict*, arrest*, felon*, misdem*, recid*, foreclos*, chargeoff*, charge off, public "
-            "record, pub rec, derog*, vorstrafen, antecedents, antecedentes"
+            "accounts opened, days late, times late, months late, late payments, missed payments, payments "
+            "missed, *hist, prior, priors, previous, ever, past, history, last 6*, last 12*, last 2*, inq, "
+            "inquir*, inquiries, bankrupt*, convict*, arrest*, felon*, misdem*, recid*, foreclos*, chargeoff*, "
+            "charge off, public record, pub rec, derog*, vorstrafen, antecedents, antecedentes"
         ),
     },
     # what the question itself is about: another answer would be another question
     "asked": {
+        "the terms of the loan, which follow from others": _listed(
+            "installment, instalment, monthly payment, annuity, emi, monatsrate, mensualite, cuota"
+        ),
         "the purpose of the request": _listed(
             "purpose, loan reason, reason, product, channel, verwendungszweck, motif, proposito, scopo, loan type"
         ),
@@ -83,12 +86,12 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     "others": {
         "rates or the economy": _listed(
             "unemployment, unemp, unem, inflation, gdp, cpi, euribor, libor, sofr, prime rate, base rate, index, "
-            "arbeitslos*, desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr employed, "
-            "interest rate, int rate, zinssatz, taux d interet, tasa de interes, apr, hpi, house price"
+            "arbeitslos*, desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr "
+            "employed, interest rate, int rate, zinssatz, taux d interet, tasa de interes, apr, hpi, house price"
         ),
         "scores or limits": _listed(
-            "credit limit, limit bal, credit line amount, "
-            "score, fico, rating, risk estimate, grade, sub grade, subgrade, scorex, schufa"
+            "limit, credit limit, limit bal, credit line amount, verified, verification*, score, fico, rating, "
+            "risk estimate, grade, sub grade, subgrade, scorex, schufa"
         ),
     },
     # advice does not raise these
@@ -96,24 +99,24 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
         "debts or arrears": _listed(
             "debt, debts, liabilit*, owed, outstanding, overdue, arrears, late, delay, delq, delinq*, past due, "
             "pastdue, default*, behind, utilization, utilisation, burden, dti, ltv, schulden, dette, dettes, "
-            "deuda, debito, loan amount, loan amnt, credit amount, dpd, debtratio, unpaid, rule violation*, "
-            "violation*"
+            "deuda, debito, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, price, "
+            "purchase price, dpd, debtratio, unpaid, rule violation*, violation*"
         ),
     },
     # what people earn: how far they get depends on where they stand
     "earnings": {
         "earnings": _listed(
-            "income, salary, salaries, wage, wages, earning*, revenue, einkommen, gehalt, lohn, revenu, revenus, "
-            "salaire, ingreso, ingresos, salario, reddito, stipendio"
+            "*inc, income, salary, salaries, wage, wages, earning*, revenue, einkommen, gehalt, lohn, revenu, "
+            "revenus, salaire, ingreso, ingresos, salario, reddito, stipendio"
         ),
     },
     # advice does not lower these
     "better": {
         "income, savings or education": _listed(
             "income, salary, salaries, wage, wages, earning*, revenue, savings, saving, wealth, assets, equity, "
-            "deposit, down payment, downpayment, net worth, einkommen, gehalt, lohn, ersparnis*, revenu, revenus, "
-            "salaire, epargne, ingreso, ingresos, salario, ahorro*, reddito, stipendio, education, degree, "
-            "schooling, qualification, bildung, educacion, istruzione"
+            "deposit, down payment, downpayment, net worth, netw, networth, liq, liquid assets, *inc, einkommen, "
+            "gehalt, lohn, ersparnis*, revenu, revenus, salaire, epargne, ingreso, ingresos, salario, ahorro*, "
+            "reddito, stipendio, education, degree, schooling, qualification, bildung, educacion, istruzione"
         ),
     },
 }

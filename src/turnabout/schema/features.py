@@ -70,6 +70,13 @@ class Feature(ABC):
         given = {name for name in CHOICES if getattr(self, name, None) is not None}
         return replace(self, **dict.fromkeys(given)) if given else self  # type: ignore[type-var]
 
+    def near(self) -> Self:
+        """This feature as far as people usually go; itself where nothing is said of that."""
+        reach: Reach | None = getattr(self, "reach", None)
+        if reach is None or reach.usual == 1:
+            return self
+        return replace(self, reach=reach.near())  # type: ignore[type-var]
+
     def encoding(self) -> Json:
         """What reading and writing it depends on."""
         return {

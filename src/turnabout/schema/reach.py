@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from turnabout.documents import shown
 from turnabout.errors import SchemaError
 from turnabout.typing import Json, is_number
+
+DISTANCES = ("absolute", "relative", "per_year")  # that people may go less far than
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Reach:
     steps : largest change in levels of an ordinal, or in steps of a number that has some.
     per_year : largest change in one year, in units; with `years`, the time that a plan may take.
     low, high : lowest and highest new value, such as those that accepted people have.
+    usual : share of the distances (1) within which options are looked for first; what lies further is only shown to
+        people who have no option within it. 1 for all of them at once.
     """
 
     absolute: float | None = None
@@ -36,6 +40,7 @@ class Reach:
     years: float = 1.0
     low: float | None = None
     high: float | None = None
+    usual: float = 1.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -50,6 +55,8 @@ class Reach:
             if field.name not in ("low", "high") and value < 0:
                 raise SchemaError(f"a reach has {field.name}={value!r}.", hint="a distance is 0 or more.")
             object.__setattr__(self, field.name, int(value) if field.name == "steps" else float(value))
+        if not 0 < self.usual <= 1:
+            raise SchemaError(f"a reach has usual={self.usual!r}.", hint="use a share above 0, 1 at most.")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise SchemaError(
                 f"a reach goes from low={self.low:g} to high={self.high:g}.", hint="low must not be above high."
@@ -62,6 +69,11 @@ class Reach:
         return min((v for v in limits if v is not None), default=math.inf), (
             math.inf if self.relative is None else self.relative
         )
+
+    def near(self) -> Reach:
+        """The part of it that is looked at first."""
+        short = {name: value * self.usual for name in DISTANCES if (value := getattr(self, name)) is not None}
+        return replace(self, **short, usual=1.0)
 
     def to_dict(self) -> Json:
         """The limits that are given."""
@@ -82,6 +94,8 @@ class Reach:
             parts.append(f"not below {self.low:g}")
         if self.high is not None:
             parts.append(f"not above {self.high:g}")
+        if self.usual < 1:
+            parts.append(f"first within {100 * self.usual:g} % of that")
         return ", ".join(parts) or "anywhere"
 
 

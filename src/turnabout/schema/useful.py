@@ -15,6 +15,7 @@ ENDINGS = (1000.0, 500.0, 250.0, 100.0, 50.0, 25.0, 12.0, 10.0, 6.0, 5.0, 3.0, 2
 ENDS = 0.9  # share of the values that are multiples of a step in which people count
 WORTH = 0.02  # share of the ordinary range that a change must have to be worth making
 FAR = 1.0  # ordinary ranges that a person can go
+USUAL = 0.4  # share of that within which options are looked for first
 ACCEPTED = (0.005, 0.995)  # quantiles of accepted people between which new values lie
 FEW = 30  # people below whom nothing is learned from quantiles
 
@@ -56,7 +57,7 @@ def draft_choices(
     if step > (high - low) / 4:
         step, least = grid_step, grid_step
     ends = _ends(values if accepted is None or len(accepted) < FEW else accepted, low, high, step)
-    reach = Reach(absolute=_multiple(FAR * spread, step), relative=share, low=ends[0], high=ends[1])
+    reach = Reach(absolute=_multiple(FAR * spread, step), relative=share, low=ends[0], high=ends[1], usual=USUAL)
     return Choices(step if step > grid_step * (1 + GRID_NOISE) else None, least, reach)
 
 
