@@ -3,6 +3,7 @@
     python benchmarks/sensible.py --small          one data set, one model, 20 people
     python benchmarks/sensible.py                  five data sets, four models, 100 refused people each
     python benchmarks/sensible.py --json out.json  the figures as names and numbers: adult.xgboost.tiny_share, ...
+    python benchmarks/sensible.py --markdown       the table as it stands in docs/advice.md
     python benchmarks/sensible.py --read 60        prints plans to be read
 
 `after` is what the library does by default: a schema drafted from the training part with its labels, in which what the
@@ -311,6 +312,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=tuple(MODELS))
     parser.add_argument("--people", type=int, default=100)
     parser.add_argument("--read", type=int, default=0, metavar="N", help="print the plans of N people, to be read")
+    parser.add_argument("--markdown", action="store_true", help="print the table of the docs")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args()
     data, models, people = given.data, tuple(given.models), given.people
@@ -350,12 +352,29 @@ def main() -> None:
     if given.read:
         return
     out |= {f"identities.{key}": round(value, 6) for key, value in identities(people).items()}
+    if given.markdown:
+        print("\n".join(markdown(out)))
+        return
     console.print(table)
     for key, value in out.items():
         if key.startswith("identities."):
             console.print(f"{key} {value:.3f}", highlight=False)
     if given.json:
         given.json.write_text(json.dumps(out, indent=1), encoding="utf-8")
+
+
+def markdown(out: dict[str, float]) -> list[str]:
+    """A line for each case: before -> after."""
+    lines = ["| case | found | against | tiny | alike | off grid | beyond | effort | time |", "| --- |" + " --- |" * 8]
+    for name in dict.fromkeys(key.rsplit(".", 1)[0] for key in out if not key.startswith("identities.")):
+        cells = [
+            f"{100 * out[f'{name}.{key}_before']:.1f} -> {100 * out[f'{name}.{key}']:.1f}"
+            for key in ("found", "against", "tiny_share", "duplicate_share", "off_grid", "beyond")
+        ]
+        effort = out[f"{name}.effort"]
+        cells += ["" if np.isnan(effort) else f"{effort:.3f}", f"{out[f'{name}.time_ratio']:.2f}"]
+        lines.append(f"| {name.replace('.', ', ')} | {' | '.join(cells)} |")
+    return [*lines, *(f"{key} {value:.3f}" for key, value in out.items() if key.startswith("identities."))]
 
 
 def read(case: Case, count: int) -> None:

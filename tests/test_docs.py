@@ -102,3 +102,11 @@ def test_every_page_links_the_glossary():
     for page in pages:
         links = re.findall(r"\]\(([^)#]*glossary\.md)\)", page.read_text(encoding="utf-8"))
         assert any((page.parent / link).resolve() == (PAGE.parent / "glossary.md").resolve() for link in links), page
+
+
+def test_the_schema_of_the_page_on_advice_is_one():
+    text = (PAGE.parent / "advice.md").read_text(encoding="utf-8")
+    (document,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    schema = ta.Schema.from_yaml(document)
+    assert schema["ltv"].kind == "derived" and schema["income"].provide
+    assert ta.Schema.from_yaml(schema.to_yaml()) == schema
