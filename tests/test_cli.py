@@ -168,6 +168,26 @@ def test_demo_runs_and_shows_a_plan():
     assert "Test people" in done.stdout and "FOUND" in done.stdout and "can do" in done.stdout
 
 
+def test_limits_of_single_people_from_a_file(desk, tmp_path):
+    asked = ["find", desk / "people.csv", "--model", desk / "model.joblib", "--schema", desk / "schema.yaml"]
+    free = ta.Recourse.from_json(turnabout(*asked, "--id", "name").stdout)
+    person = free.changes().query("feature == 'income'").person.iloc[0]
+    (tmp_path / "limits.csv").write_text(f"person,feature,fixed\n{person},income,true\n")
+    (tmp_path / "limits.json").write_text(json.dumps({person: {"income": "fixed"}}))
+    for name in ("limits.csv", "limits.json"):
+        done = turnabout(*asked, "--id", "name", "--limits", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        changes = ta.Recourse.from_json(done.stdout).changes()
+        assert not ((changes.person == person) & (changes.feature == "income")).any()
+        assert (changes.feature == "income").any()
+    (tmp_path / "rows.yaml").write_text("0: {income: fixed, debt: [null, 10]}\n")
+    assert turnabout(*asked, "--limits", tmp_path / "rows.yaml").returncode == 0
+    for text, said in (("Bob: {income: fixed}", "'Bob', who is not among"), ("0: {boat: fixed}", "name 'boat'")):
+        (tmp_path / "wrong.yaml").write_text(text)
+        done = turnabout(*asked, "--limits", tmp_path / "wrong.yaml")
+        assert done.returncode == 1 and said in done.told and not done.stdout
+
+
 def test_tables_show_what_was_verified(tmp_path):
     from rich.console import Console
 

@@ -204,6 +204,8 @@ def test_limits_as_a_table_and_with_a_landing(bank):
         ({0: {"housing": {"low": 1}}}, "which is a category"),
         ({0: {"income": {"lower": 1}}}, "has no 'lower'"),
         ({0: {"income": {"difficulty": -1}}}, "difficulty"),
+        ({0: {"income": {"fixed": "maybe"}}}, "'maybe' as whether 'income' is fixed"),
+        ({0: {"housing": {"levels": "own"}}}, "'own' as the levels"),
         (pd.DataFrame({"person": [0], "low": [1]}), "no column 'feature'"),
         (pd.DataFrame({"person": [0], "feature": ["income"], "least": [1]}), "the column 'least'"),
     ],

@@ -16,6 +16,7 @@ from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_dat
 from turnabout.cli.shared_options import (
     CostFile,
     IdColumn,
+    LimitsFile,
     MethodName,
     ModelFile,
     PeopleFile,
@@ -65,6 +66,7 @@ def find(
     yes: Yes = None,
     rules: RulesFile = None,
     cost: CostFile = None,
+    limits: LimitsFile = None,
     method: MethodName = None,
     threshold: Threshold = None,
     target: Target = None,
@@ -90,6 +92,7 @@ def find(
 
     A model made by `turnabout train` brings its schema and how far columns may move.
     """
+    from turnabout.core import limits_file
     from turnabout.methods import find as find_recourse
 
     chosen = None if method is None else method_named(method)
@@ -117,6 +120,7 @@ def find(
             query_limit=query_limit,
             progress=progress,
             landing=where,
+            limits=None if limits is None else limits_file.load(limits, question.table.index),
         )
         concerns = answer.review(question.problem(question.background)) if review else None
     say(repr(answer))
