@@ -255,9 +255,8 @@ class _Reading:
         x, x_new = schema.read(self.own).x, schema.read(self.answer.options).x
         person = self.answer.options.index.get_level_values("person")
         codes = pd.factorize(person)[0]
-        pairs = [
-            (i, j) for i in range(len(codes)) for j in range(i + 1, len(codes)) if codes[i] == codes[j] and j - i < 50
-        ]
+        ends = range(len(codes))
+        pairs = [(i, j) for i in ends for j in ends[i + 1 : i + 50] if codes[i] == codes[j]]
         if not pairs:
             return
         i, j = (np.array(side) for side in zip(*pairs, strict=True))
