@@ -166,6 +166,7 @@ def test_demo_runs_and_shows_a_plan():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "Test people" in done.stdout and "FOUND" in done.stdout and "can do" in done.stdout
+    assert "A careful reader would question" in done.stdout
 
 
 def test_limits_of_single_people_from_a_file(desk, tmp_path):

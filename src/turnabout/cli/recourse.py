@@ -53,6 +53,7 @@ def demo(
     out.print(frame_table(shown.summary, "Test people"))
     out.print(frame_table(shown.metrics, "How good the plans are", digits=4))
     out.print(frame_table(shown.plan, shown.title))
+    out.print(shown.review.brief, markup=False, highlight=False)
     talk.print("Every plan above was written out, read back and accepted by the original model.")
 
 
