@@ -267,7 +267,7 @@ def write_answer(answer: Recourse, format: Format) -> None:
     if format == "json":
         print(answer.to_json(indent=2))
     elif format == "csv":
-        print(spreadsheet_csv(answer.changes()), end="")
+        print(spreadsheet_csv(answer.changes_in_words()), end="")
     else:
-        out.print(frame_table(answer.changes(), "Plans: what to change"))
+        out.print(frame_table(answer.changes_in_words(), "Plans: what to change"))
         show_why(answer)

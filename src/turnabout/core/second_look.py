@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core.different import differ
+from turnabout.core.option_words import provided_words
 from turnabout.core.problem import Problem
 from turnabout.core.result import Recourse, Status
 from turnabout.documents import Document
@@ -171,7 +172,8 @@ class _Reading:
         i = int(where.argmax())
         person, option = self.answer.options.index[i]
         own, new = self.own[name].iloc[i], self.answer.options[name].iloc[i]
-        return f"{name} from {_text(own)} to {_text(new)} for person {person}, option {option}"
+        there = provided_words(self.answer, person, option, name) or _text(new)
+        return f"{name} from {_text(own)} to {there} for person {person}, option {option}"
 
     def _concern(self, kind: str, name: str, where: np.ndarray, why: str, mend: str) -> Iterator[Concern]:
         if where.any():
@@ -308,4 +310,6 @@ class _Reading:
 
 
 def _text(cell: object) -> str:
+    if pd.api.types.is_scalar(cell) and pd.isna(cell):  # type: ignore[call-overload]
+        return "missing"
     return f"{cell:g}" if isinstance(cell, (int, float, np.number)) and not isinstance(cell, bool) else str(cell)
