@@ -166,6 +166,54 @@ def test_demo_runs_and_shows_a_plan():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "Test people" in done.stdout and "FOUND" in done.stdout and "can do" in done.stdout
+    assert "A careful reader would question" in done.stdout
+
+
+def test_limits_of_single_people_from_a_file(desk, tmp_path):
+    asked = ["find", desk / "people.csv", "--model", desk / "model.joblib", "--schema", desk / "schema.yaml"]
+    free = ta.Recourse.from_json(turnabout(*asked, "--id", "name").stdout)
+    person = free.changes().query("feature == 'income'").person.iloc[0]
+    (tmp_path / "limits.csv").write_text(f"person,feature,fixed\n{person},income,true\n")
+    (tmp_path / "limits.json").write_text(json.dumps({person: {"income": "fixed"}}))
+    for name in ("limits.csv", "limits.json"):
+        done = turnabout(*asked, "--id", "name", "--limits", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        changes = ta.Recourse.from_json(done.stdout).changes()
+        assert not ((changes.person == person) & (changes.feature == "income")).any()
+        assert (changes.feature == "income").any()
+    (tmp_path / "rows.yaml").write_text("0: {income: fixed, debt: [null, 10]}\n")
+    assert turnabout(*asked, "--limits", tmp_path / "rows.yaml").returncode == 0
+    for text, said in (("Bob: {income: fixed}", "'Bob', who is not among"), ("0: {boat: fixed}", "name 'boat'")):
+        (tmp_path / "wrong.yaml").write_text(text)
+        done = turnabout(*asked, "--limits", tmp_path / "wrong.yaml")
+        assert done.returncode == 1 and said in done.told and not done.stdout
+
+
+def test_a_cell_to_provide_is_printed_as_a_range(tmp_path):
+    from sklearn.impute import SimpleImputer
+
+    rng = np.random.default_rng(0)
+    train = pd.DataFrame({"income": rng.integers(1000, 9000, 300) * 1.0, "hours": rng.integers(5, 60, 300)})
+    good = train.income + 50 * train.hours > 6000
+    model = make_pipeline(SimpleImputer(strategy="constant", fill_value=0), LogisticRegression(max_iter=5000))
+    joblib.dump(model.fit(train, good), tmp_path / "model.joblib")
+    number = ta.Number("income", high=9000, useful_step=10, missing=True, provide=True, moves="up")
+    ta.Schema((number, ta.Number("hours", high=60, step=1, moves="fixed"))).save(tmp_path / "schema.yaml")
+    (tmp_path / "people.csv").write_text("income,hours\n,30\n")
+    asked = [
+        "find",
+        tmp_path / "people.csv",
+        "--model",
+        tmp_path / "model.joblib",
+        "--schema",
+        tmp_path / "schema.yaml",
+    ]
+    answer = ta.Recourse.from_json(turnabout(*asked).stdout)
+    range_ = answer.changes_in_words().to.iloc[0]
+    assert range_.startswith("at least ") and "(up to 9,000)" in range_
+    assert f'0,0,income,,"{range_}"' in turnabout(*asked, "--format", "csv").stdout
+    table = turnabout(*asked, "--format", "table").stdout.replace("│", " ")
+    assert range_ in " ".join(table.split())
 
 
 def test_tables_show_what_was_verified(tmp_path):

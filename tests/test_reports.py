@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import joblib
@@ -107,6 +108,36 @@ def test_an_audit_holds_its_parts_and_is_drawn(audited):
     assert page == audit_page(json.loads(audited.to_json())) and "turnabout.audit.report(" in page
     with pytest.raises(AttributeError):
         audited.notes = ()
+
+
+def test_an_audit_says_what_a_reader_would_question(posed, audited):
+    problem, people, _, _ = posed
+    assert audited.review == audited.answer.review(problem)
+    assert audited.incentives == ta.audit.incentives(problem, people)
+    document = audited.to_dict()
+    assert len(document["review"]["concerns"]) == len(audited.review) > 0
+    assert str(audited.review) in str(audited) and str(audited.incentives) in str(audited)
+    page = html.unescape(audit_page(audited))
+    assert "What a reader would question" in page and "What the model pays people for" in page
+    for concern in audited.review.concerns:
+        assert concern.says in page and concern.mend in page
+    for column in audited.incentives.columns:
+        assert column.because in page
+
+
+def test_an_audit_without_a_background_reads_the_options_too(posed):
+    problem, people, _, _ = posed
+    bare = ta.Problem(problem.schema, problem.model)
+    report = ta.audit.report(bare, people, people.repaid, noise=None, outside=1, bootstrap=100)
+    assert report.review == report.answer.review(bare) and report.incentives.people == len(people)
+    page = audit_page(report)
+    assert "What a reader would question" in page
+    assert "No column has a direction" in page or "a good direction." in page
+    nobody = people[problem.judge(people[FEATURES]) >= 0]
+    document = ta.audit.report(bare, nobody, nobody.repaid, noise=None, outside=1, bootstrap=100).to_dict()
+    assert "there is nothing to read" in audit_page(document)
+    older = {name: part for name, part in document.items() if name not in ("review", "incentives")}
+    assert "What a reader would question" not in audit_page(older)
 
 
 def test_an_audit_takes_what_people_type(posed):

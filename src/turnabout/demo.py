@@ -10,6 +10,7 @@ import pandas as pd
 
 from turnabout import datasets, metrics, models
 from turnabout.core import Problem, Recourse, Status
+from turnabout.core.second_look import Review
 from turnabout.datasets import Dataset
 from turnabout.methods import choose
 from turnabout.typing import Progress
@@ -24,6 +25,7 @@ class Showcase:
     metrics: pd.DataFrame
     title: str
     plan: pd.DataFrame
+    review: Review
 
 
 def credit_model(train: Dataset) -> Any:
@@ -61,7 +63,7 @@ def run(
     summary = pd.DataFrame(list(answer.counts().items()), columns=["status", "people"])
     title, plan = one_plan(answer, problem)
     measured = metrics.measure(answer, problem, seed=seed)
-    return Showcase(answer, summary, measured[measured.n > 0], title, plan)
+    return Showcase(answer, summary, measured[measured.n > 0], title, plan, answer.review(problem))
 
 
 def one_plan(answer: Recourse, problem: Problem) -> tuple[str, pd.DataFrame]:

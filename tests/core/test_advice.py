@@ -204,6 +204,8 @@ def test_limits_as_a_table_and_with_a_landing(bank):
         ({0: {"housing": {"low": 1}}}, "which is a category"),
         ({0: {"income": {"lower": 1}}}, "has no 'lower'"),
         ({0: {"income": {"difficulty": -1}}}, "difficulty"),
+        ({0: {"income": {"fixed": "maybe"}}}, "'maybe' as whether 'income' is fixed"),
+        ({0: {"housing": {"levels": "own"}}}, "'own' as the levels"),
         (pd.DataFrame({"person": [0], "low": [1]}), "no column 'feature'"),
         (pd.DataFrame({"person": [0], "feature": ["income"], "least": [1]}), "the column 'least'"),
     ],
@@ -319,6 +321,8 @@ def test_the_review_sees_each_concern():
     assert "concerns" in str(seen) and len(seen.table()) == len(seen)
     assert "least_change" in next(c.mend for c in seen.concerns if c.kind == "tiny")
     assert answer.review().people == 40
+    assert f"{len(seen)} things about these 80 options" in seen.brief and seen.concerns[0].says in seen.brief
+    assert f"{len(seen) - 3} more" in seen.brief
 
 
 def test_the_review_of_sensible_advice_is_short(bank):
@@ -328,4 +332,5 @@ def test_the_review_of_sensible_advice_is_short(bank):
     kinds = {c.kind for c in answer.review(problems[0]).concerns}
     assert kinds.isdisjoint({"tiny", "odd amounts", "nearly the same", "inconsistent", "not theirs to change"})
     nobody = ta.methods.ExactLinear().fit(problems[0]).find(table[models[0].predict(table)].head(3))
+    assert nobody.review().brief == "A careful reader would question nothing about these 0 options."
     assert str(nobody.review()) == "0 options of 0 people: nothing to question."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,3 +101,68 @@ def test_a_torn_document_is_told():
     document["provided"]["index"] = [[0, 7]]
     with pytest.raises(TurnaboutError, match="speak of an option that there is not"):
         ta.Recourse.from_dict(document)
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def asked_to_provide(moves, provided):
+    """An answer that asks one person for an income between two ends."""
+    people = pd.DataFrame({"income": [np.nan, 20.0], "hours": [10, 10]}, index=["Ada", "Bo"])
+    index = pd.MultiIndex.from_tuples([("Ada", 0), ("Bo", 0)], names=["person", "option"])
+    held = provided[1 if moves == "down" else 0]
+    options = pd.DataFrame({"income": [held, 50.0], "hours": [20, 10], "cost": 1.0, "margin": 1.0}, index=index)
+    asked = pd.DataFrame({"feature": ["income"], "low": [provided[0]], "high": [provided[1]]}, index=index[:1])
+    status = pd.Series([ta.Status.FOUND] * 2, index=people.index, dtype=object)
+    why = pd.DataFrame(columns=["reason", "best_margin", "asked", "binding", "proof"])
+    return ta.Recourse(people, options, status, why, "by hand", 0.0, provided=asked)
+
+
+@pytest.mark.parametrize(
+    ("moves", "provided", "said"),
+    [
+        ("up", (3160.0, 8260.0), "at least 3,160 (up to 8,260)"),
+        ("down", (3160.0, 8260.0), "at most 8,260 (down to 3,160)"),
+        ("up", (1234.5, 1234.5), "exactly 1,234.5"),
+        ("up", (-20.0, 0.25), "at least -20 (up to 0.25)"),
+    ],
+)
+def test_a_provided_cell_is_told_as_a_range(moves, provided, said):
+    answer = asked_to_provide(moves, provided)
+    told = answer.changes_in_words()
+    assert told[told.person == "Ada"].to.tolist() == [said, 20]
+    assert told[told.person == "Bo"].to.tolist() == [50.0]
+    assert said in answer._repr_html_()
+    assert answer.changes().to.iloc[0] in provided  # the table of numbers stays one
+    pd.testing.assert_frame_equal(told.drop(columns="to"), answer.changes().drop(columns="to"))
+
+
+def test_without_provided_cells_words_are_the_changes():
+    answer = asked_to_provide("up", (1.0, 2.0))
+    plain = dataclasses.replace(answer, provided=answer.provided.head(0))
+    pd.testing.assert_frame_equal(plain.changes_in_words(), plain.changes())
+
+
+def test_the_review_tells_the_range():
+    answer = asked_to_provide("up", (18.0, 30.0))
+    names = {"income": "age"}
+    aged = dataclasses.replace(
+        answer, people=answer.people.rename(columns=names), options=answer.options.rename(columns=names),
+        provided=answer.provided.assign(feature="age"),
+    )  # fmt: skip
+    said = [c.says for c in aged.review().concerns if c.kind == "not theirs to change"]
+    assert said and said[0].startswith("age from missing to at least 18 (up to 30) for person Ada, option 0;")
+
+
+def test_letters_tell_the_range():
+    table, good = lender()
+    schema = Schema.infer(table, labels=good)
+    fitted = MODELS["line"]().fit(table, good)
+    problem = ta.Problem(schema, ta.models.wrap(fitted, schema, background=table), background=table, labels=good)
+    refused = table[(fitted.predict(table) == 0) & table.income.isna()].head(3)
+    answer = ta.methods.ExactLinear().fit(problem).find(refused)
+    person = answer.provided.index[0][0]
+    range_ = answer.changes_in_words().query("person == @person and feature == 'income'").to.iloc[0]
+    assert range_.startswith("at least ") and "(up to " in range_
+    told = ta.explain.reasons(answer, problem).of(person)
+    assert f"the plan asks to provide it: {range_}" in told

@@ -16,6 +16,7 @@ from turnabout.audit.fairness.fairness_of_recourse import Fairness, fairness_of_
 from turnabout.audit.fairness.grouping import group_words
 from turnabout.audit.fairness.outcomes import Noise
 from turnabout.audit.fairness.subgroups import Subgroup, worst_subgroup
+from turnabout.audit.incentives import Incentives, incentives
 from turnabout.audit.promises.lasting import Lasting, lasting
 from turnabout.audit.promises.retrain import Retrained, Retraining, after_retraining
 from turnabout.audit.risk.accepting import Accept
@@ -29,6 +30,7 @@ from turnabout.core import Method, Problem, Recourse
 from turnabout.core.arguments import as_landing, as_progress
 from turnabout.core.landing_targets import Calibration, Landing, Mirror
 from turnabout.core.report_parts import answer_part, model_part, readable_people
+from turnabout.core.second_look import Review
 from turnabout.documents import Document
 from turnabout.documents.frames import plain
 from turnabout.errors import AuditError, ProblemError
@@ -56,6 +58,8 @@ class AuditReport(Document):
     by_attribute : the same by the groups of each attribute; empty without groups.
     fairness : who has recourse, and at what price; None without groups.
     subgroup : the group of people that is worst off, described by their columns.
+    review : what a careful reader of the options would question before a letter goes out.
+    incentives : what the model pays people for: columns that it rewards for going the wrong way.
     lasting : which share of options survives execution noise and retrained models.
     retrained : what retrained models say; None where none was asked for.
     price, without_landing : what landing higher costs people, and the risk without it; None without a landing.
@@ -71,6 +75,8 @@ class AuditReport(Document):
     by_attribute: dict[Hashable, RiskReport]
     fairness: Fairness | None
     subgroup: Subgroup
+    review: Review
+    incentives: Incentives
     lasting: Lasting
     retrained: Retrained | None
     price: LandingPrice | None
@@ -84,7 +90,10 @@ class AuditReport(Document):
     _repr_html_ = report_html
 
     def __str__(self) -> str:
-        parts = (self.risk, self.fairness, self.subgroup, self.lasting, self.retrained, self.price)
+        parts = (
+            self.risk, self.fairness, self.subgroup, self.review, self.incentives, self.lasting, self.retrained,
+            self.price,
+        )  # fmt: skip
         told = [f"audit of recourse by {self.answer.made_by}", *(str(part) for part in parts if part is not None)]
         return "\n\n".join([*told, *(f"note: {note}" for note in self.notes)])
 
@@ -109,6 +118,8 @@ class AuditReport(Document):
             "groups": groups,
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
             "subgroup": self.subgroup.to_dict(),
+            "review": self.review.to_dict(),
+            "incentives": self.incentives.to_dict(),
             "lasting": self.lasting.to_dict(),
             "retrained": retrained,
             "price": None if self.price is None else self.price.to_dict(),
@@ -209,6 +220,8 @@ def report(
             by_attribute=by_attribute,
             fairness=fairness,
             subgroup=worst_subgroup(problem, answer, seed=seed),
+            review=answer.review(problem),
+            incentives=incentives(problem, whom.people),
             lasting=lasting(problem, answer, noise=noise_used, retrained=[] if refits is None else [refits], seed=seed),
             retrained=refits,
             price=None if lands is None else price_of_landing(first, answer),

@@ -57,10 +57,15 @@ class Incentives(Document):
 
     _repr_html_ = report_html
 
+    @property
+    def wrong(self) -> tuple[Incentive, ...]:
+        """The columns for which more than 1 % of people are paid to go the wrong way."""
+        return tuple(c for c in self.columns if (c.paid.value or 0.0) > SHOWN)
+
     def __str__(self) -> str:
-        wrong = [str(c) for c in self.columns if (c.paid.value or 0.0) > SHOWN]
+        wrong = [str(c) for c in self.wrong]
         head = f"{len(self.columns)} columns with a good direction, {self.people} people: "
-        return head + ("none is rewarded the wrong way." if not wrong else "\n- ".join(["", *wrong]).lstrip())
+        return "\n- ".join([head.rstrip(), *wrong]) if wrong else head + "none is rewarded the wrong way."
 
     def table(self) -> pd.DataFrame:
         """The same as a table, shares with their intervals."""

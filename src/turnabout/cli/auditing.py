@@ -139,7 +139,7 @@ def _check_together(gain: float | None, loss: float | None, landing: str | None,
 def _tell(report: AuditReport) -> None:
     """The report in a few lines on stderr."""
     from turnabout.render.audit_page import break_even_words, verdict_sentence
-    from turnabout.render.page import HARD
+    from turnabout.render.page import HARD, sentence
 
     for note in report.notes:
         say(f"note: {note}")
@@ -148,3 +148,7 @@ def _tell(report: AuditReport) -> None:
     say(f"{risk['verdict']}: {verdict_sentence(risk)}")
     say(f"{risk['n']} people, {risk['refused']} refused, {risk['offered']} with an option.")
     say(f"Break-even compliance: {break_even_words(risk).replace(HARD, ' ')}.")
+    concerns = len(report.review)
+    say(f"A reader would question {concerns} {'thing' if concerns == 1 else 'things'} about these options.")
+    for paid in report.incentives.wrong:
+        say(sentence(str(paid)))

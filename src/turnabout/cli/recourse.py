@@ -16,6 +16,7 @@ from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_dat
 from turnabout.cli.shared_options import (
     CostFile,
     IdColumn,
+    LimitsFile,
     MethodName,
     ModelFile,
     PeopleFile,
@@ -52,6 +53,7 @@ def demo(
     out.print(frame_table(shown.summary, "Test people"))
     out.print(frame_table(shown.metrics, "How good the plans are", digits=4))
     out.print(frame_table(shown.plan, shown.title))
+    out.print(shown.review.brief, markup=False, highlight=False)
     talk.print("Every plan above was written out, read back and accepted by the original model.")
 
 
@@ -65,6 +67,7 @@ def find(
     yes: Yes = None,
     rules: RulesFile = None,
     cost: CostFile = None,
+    limits: LimitsFile = None,
     method: MethodName = None,
     threshold: Threshold = None,
     target: Target = None,
@@ -90,6 +93,7 @@ def find(
 
     A model made by `turnabout train` brings its schema and how far columns may move.
     """
+    from turnabout.core import limits_file
     from turnabout.methods import find as find_recourse
 
     chosen = None if method is None else method_named(method)
@@ -117,6 +121,7 @@ def find(
             query_limit=query_limit,
             progress=progress,
             landing=where,
+            limits=None if limits is None else limits_file.load(limits, question.table.index),
         )
         concerns = answer.review(question.problem(question.background)) if review else None
     say(repr(answer))
@@ -262,7 +267,7 @@ def write_answer(answer: Recourse, format: Format) -> None:
     if format == "json":
         print(answer.to_json(indent=2))
     elif format == "csv":
-        print(spreadsheet_csv(answer.changes()), end="")
+        print(spreadsheet_csv(answer.changes_in_words()), end="")
     else:
-        out.print(frame_table(answer.changes(), "Plans: what to change"))
+        out.print(frame_table(answer.changes_in_words(), "Plans: what to change"))
         show_why(answer)

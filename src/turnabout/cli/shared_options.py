@@ -24,6 +24,13 @@ CostFile = Annotated[
     Path | None,
     typer.Option(help="What a change costs, YAML or JSON, like `kind: L1`; L1 with equal weights if left out."),
 ]
+LimitsFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="What single people will not or cannot change: a CSV of person, feature, low, high, fixed, difficulty, or "
+        "YAML or JSON like `Ada: {job: fixed, income: [null, 60000]}`. People are named as in --id, or by row from 0."
+    ),
+]
 MethodName = Annotated[str | None, typer.Option(help="One of `turnabout methods`; picked by the model if left out.")]
 Yes = Annotated[str | None, typer.Option(help="The favourable value of the labels; true and 1 if left out.")]
 Threshold = Annotated[

@@ -166,8 +166,13 @@ def _limit(person: object, feature: Feature, given: Any) -> Limit:
                 hint=f"it knows {', '.join(known)}.",
             )
         entries: dict[str, Any] = dict(given)
-        if entries.get("levels") is not None:
-            entries["levels"] = tuple(entries["levels"])
+        if (levels := entries.get("levels")) is not None:
+            if isinstance(levels, str) or not isinstance(levels, Iterable):
+                raise MethodError(
+                    f"person {person!r} has {shown(levels)} as the levels of '{feature.name}'.",
+                    hint='list them: {"levels": ["own", "rent"]}.',
+                )
+            entries["levels"] = tuple(levels)
         limit = Limit(**entries)
     elif isinstance(feature, (Levels, Category)) and isinstance(given, (list, tuple, set, frozenset)):
         limit = Limit(levels=tuple(given))
@@ -179,6 +184,11 @@ def _limit(person: object, feature: Feature, given: Any) -> Limit:
 
 
 def _checked(person: object, feature: Feature, limit: Limit) -> Limit:
+    if not isinstance(limit.fixed, (bool, np.bool_)):
+        raise MethodError(
+            f"person {person!r} has {shown(limit.fixed)} as whether '{feature.name}' is fixed.",
+            hint="use true or false.",
+        )
     ends = {name: value for name in ("low", "high") if (value := getattr(limit, name)) is not None}
     wrong = [value for value in ends.values() if not is_number(value)]
     if wrong or (ends and not isinstance(feature, Number)):

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core.attribution import Attribution
+from turnabout.core.option_words import changes_in_words
 from turnabout.core.plan import Plans
 from turnabout.core.refine import Criterion
 from turnabout.core.validation import check_document, load_schema
@@ -179,7 +180,8 @@ class Recourse(Versioned):
 
     def _repr_html_(self) -> str:
         counts = {name: n for name, n in self.counts().items() if n}
-        return block(repr(self), pd.DataFrame(counts, index=["people"]), self.changes().set_index(["person", "option"]))
+        changes = self.changes_in_words().set_index(["person", "option"])
+        return block(repr(self), pd.DataFrame(counts, index=["people"]), changes)
 
     @property
     def features(self) -> list[str]:
@@ -224,6 +226,10 @@ class Recourse(Versioned):
         rank = pd.Series(range(len(self.options)), index=self.options.index)
         place = rank.loc[pd.MultiIndex.from_frame(table[["person", "option"]])].to_numpy()
         return table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
+
+    def changes_in_words(self) -> pd.DataFrame:
+        """The same for people: a missing cell to provide reads "at least 3,160 (up to 8,260)"."""
+        return changes_in_words(self)
 
     def of(self, person: Any) -> pd.DataFrame:
         """One person's options beside their own row, features down, only where something changes."""

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core.different import differ
+from turnabout.core.option_words import provided_words
 from turnabout.core.problem import Problem
 from turnabout.core.result import Recourse, Status
 from turnabout.documents import Document
 from turnabout.markup import block
-from turnabout.schema import Derived, Number, Schema
+from turnabout.schema import Derived, Feature, Number, Schema
 from turnabout.schema.careful import FIXED
 from turnabout.schema.column_words import says
 from turnabout.schema.features import GRID_NOISE, floats
@@ -70,6 +71,20 @@ class Review(Document):
             return head + "nothing to question."
         return "\n".join([f"{head}{len(self.concerns)} concerns.", *(f"- {c}" for c in self.concerns)])
 
+    @property
+    def brief(self) -> str:
+        """A short paragraph: which concerns there are, and what is said of the first."""
+        if not self.concerns:
+            return f"A careful reader would question nothing about these {self.options} options."
+        names = [f"{c.kind}{f' ({c.feature})' if c.feature else ''} in {c.count} of {c.of}" for c in self.concerns]
+        more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        things = "1 thing" if len(names) == 1 else f"{len(names)} things"
+        first = self.concerns[0]
+        return (
+            f"A careful reader would question {things} about these {self.options} options: "
+            f"{'; '.join(names[:SHOWN])}{more}. First of all, {first.says}. To mend that: {first.mend}"
+        )
+
     def __len__(self) -> int:
         return len(self.concerns)
 
@@ -87,6 +102,12 @@ def review(answer: Recourse, problem: Problem | None = None) -> Review:
     people = len(options.index.unique("person")) if len(options) else 0
     found = tuple(_Reading(answer, problem).concerns()) if len(options) else ()
     return Review(tuple(sorted(found, key=lambda c: -c.count / c.of)), people, len(options))
+
+
+def smallest_worth(feature: Feature | None, values: np.ndarray) -> float:
+    """The smallest change of a number worth making: as declared, else 1 % of the ordinary range of values (m,)."""
+    declared = float(getattr(feature, "least", 0.0))
+    return declared or (TINY * ordinary_range(values) if len(values) else 0.0)
 
 
 class _Reading:
@@ -151,7 +172,8 @@ class _Reading:
         i = int(where.argmax())
         person, option = self.answer.options.index[i]
         own, new = self.own[name].iloc[i], self.answer.options[name].iloc[i]
-        return f"{name} from {_text(own)} to {_text(new)} for person {person}, option {option}"
+        there = provided_words(self.answer, person, option, name) or _text(new)
+        return f"{name} from {_text(own)} to {there} for person {person}, option {option}"
 
     def _concern(self, kind: str, name: str, where: np.ndarray, why: str, mend: str) -> Iterator[Concern]:
         if where.any():
@@ -165,7 +187,7 @@ class _Reading:
         if spread > 0:
             grid = 1.0 if (values == np.rint(values)).all() else 10.0**-6
             declared = self.problem.schema[name] if self.problem is not None else None
-            least = getattr(declared, "least", 0.0) or max(TINY * spread, 0.0)
+            least = smallest_worth(declared, values)
             tiny = moved & (np.abs(new - own) < least * (1 - GRID_NOISE))
             yield from self._concern(
                 "tiny",
@@ -255,9 +277,8 @@ class _Reading:
         x, x_new = schema.read(self.own).x, schema.read(self.answer.options).x
         person = self.answer.options.index.get_level_values("person")
         codes = pd.factorize(person)[0]
-        pairs = [
-            (i, j) for i in range(len(codes)) for j in range(i + 1, len(codes)) if codes[i] == codes[j] and j - i < 50
-        ]
+        ends = range(len(codes))
+        pairs = [(i, j) for i in ends for j in ends[i + 1 : i + 50] if codes[i] == codes[j]]
         if not pairs:
             return
         i, j = (np.array(side) for side in zip(*pairs, strict=True))
@@ -289,4 +310,6 @@ class _Reading:
 
 
 def _text(cell: object) -> str:
+    if pd.api.types.is_scalar(cell) and pd.isna(cell):  # type: ignore[call-overload]
+        return "missing"
     return f"{cell:g}" if isinstance(cell, (int, float, np.number)) and not isinstance(cell, bool) else str(cell)

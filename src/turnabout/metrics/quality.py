@@ -9,7 +9,11 @@ import pandas as pd
 import torch
 
 from turnabout.core import Problem, Recourse, Status
+from turnabout.core.different import differ
+from turnabout.core.second_look import smallest_worth
 from turnabout.errors import ProblemError, also
+from turnabout.schema import Number
+from turnabout.schema.features import GRID_NOISE, floats
 
 NEIGHBOURS = 5
 LOF_NEIGHBOURS = 20
@@ -19,8 +23,10 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
     """One line per option, indexed (person, option).
 
     Columns: `valid` (the original model, asked again about the printed row), `cost` (recomputed), `changes` (features
-    that differ), and, with a background: `neighbour_distance` (mean cost to the nearest accepted background rows)
-    and `inlier` (local outlier factor fitted on the accepted background rows says the plan is ordinary).
+    that differ), `tiny` (a number changes by less than its least_change, or, where it declares none, by less than 1 %
+    of the background's ordinary range, between its quantiles at 5 and 95 %), and, with a background:
+    `neighbour_distance` (mean cost to the nearest accepted background rows) and `inlier` (local outlier factor fitted
+    on the accepted background rows says the plan is ordinary).
     """
     if not isinstance(answer, Recourse) or not isinstance(problem, Problem):
         raise also(ProblemError, TypeError)(
@@ -31,14 +37,16 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
     people = answer.people.iloc[answer.people.index.get_indexer(answer.options.index.get_level_values("person"))]
     table = pd.DataFrame(index=answer.options.index)
     if not len(table):
-        columns = ["valid", "cost", "changes"] + (
+        columns = ["valid", "cost", "changes", "tiny"] + (
             ["neighbour_distance", "inlier"] if problem.background is not None else []
         )
         return pd.DataFrame(index=answer.options.index, columns=columns, dtype=float)
     x, x_new = schema.read(people).x, schema.read(answer.options).x
     table["valid"] = problem.model.judge(schema.table(answer.options)) >= 0
     table["cost"] = problem.cost(x, x_new).numpy()
-    table["changes"] = schema.changed(x, x_new).sum(1).numpy()
+    changed = schema.changed(x, x_new)
+    table["changes"] = changed.sum(1).numpy()
+    table["tiny"] = _tiny(problem, people, answer.options, changed.numpy())
     if problem.background_x is not None and problem.background_margin is not None:
         accepted = problem.background_x[problem.background_margin >= 0].cpu()
         if len(accepted) > LOF_NEIGHBOURS:
@@ -54,7 +62,11 @@ def measure(answer: Recourse, problem: Problem, seed: int = 0) -> pd.DataFrame:
     - impossible: share of refused people with a proof that there is none;
     - validity: share of first options that the original model, asked again, accepts;
     - cost, changes, neighbour_distance, inlier: means over first options;
-    - diversity: mean pairwise share of features in which a person's options differ, over people with two or more.
+    - diversity: mean pairwise share of features in which a person's options differ, over people with two or more;
+    - alike: share of the pairs of a person's options that are nearly the same (they change the same features to nearly
+      the same values, by `core.different.differ`), averaged over people with two or more;
+    - tiny: share of a person's options with a change too small to be worth making (see `per_option`), averaged over
+      people with an option.
     """
     options = per_option(answer, problem)
     refused = answer.status[answer.refused]
@@ -67,7 +79,8 @@ def measure(answer: Recourse, problem: Problem, seed: int = 0) -> pd.DataFrame:
     for name in ("cost", "changes", "neighbour_distance", "inlier"):
         if name in first:
             samples[name] = first[name].to_numpy(dtype=float)
-    samples["diversity"] = _diversity(answer, problem)
+    samples["diversity"], samples["alike"] = _pairs(answer, problem)
+    samples["tiny"] = options["tiny"].astype(float).groupby(level="person", sort=False).mean().to_numpy()
     rows = [(name, *_interval(values, seed), len(values)) for name, values in samples.items()]
     return pd.DataFrame(rows, columns=["metric", "value", "low", "high", "n"])
 
@@ -98,15 +111,34 @@ def _inlier(accepted: np.ndarray, x_new: np.ndarray) -> np.ndarray:
     return judge.predict(x_new) > 0
 
 
-def _diversity(answer: Recourse, problem: Problem) -> np.ndarray:
+def _tiny(problem: Problem, own: pd.DataFrame, options: pd.DataFrame, changed: np.ndarray) -> np.ndarray:
+    """(o,) which options change a number by too little; from their own rows, options and (o, F) what changed."""
+    out = np.zeros(len(options), dtype=bool)
+    for place, feature in enumerate(problem.schema):
+        if type(feature) is not Number:
+            continue
+        values = np.zeros(0) if problem.background is None else floats(problem.background[feature.name])
+        least = smallest_worth(feature, values[np.isfinite(values)])
+        with np.errstate(invalid="ignore"):  # a missing cell that is provided is no small change
+            by = np.abs(floats(options[feature.name]) - floats(own[feature.name]))
+            out |= changed[:, place] & (by < least * (1 - GRID_NOISE))
+    return out
+
+
+def _pairs(answer: Recourse, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """(p,) of people with two options or more: how much they differ, and the share of pairs nearly the same."""
     if not len(answer.options):
-        return np.zeros(0)
-    x = problem.schema.read(answer.options).x
-    person = answer.options.index.get_level_values("person").to_numpy()
-    out = []
+        return np.zeros(0), np.zeros(0)
+    schema, x_new = problem.schema, problem.schema.read(answer.options).x
+    labels = answer.options.index.get_level_values("person")
+    x = schema.read(answer.people.iloc[answer.people.index.get_indexer(labels)]).x
+    person = labels.to_numpy()
+    apart, alike = [], []
     for label in dict.fromkeys(person):
-        mine = x[torch.as_tensor(person == label)]
+        rows = torch.as_tensor(person == label)
+        own, mine = x[rows], x_new[rows]
         if len(mine) > 1:
             i, j = torch.triu_indices(len(mine), len(mine), 1)
-            out.append(float(problem.schema.changed(mine[i], mine[j]).double().mean()))
-    return np.array(out)
+            apart.append(float(schema.changed(mine[i], mine[j]).double().mean()))
+            alike.append(float((~differ(schema, own[i], mine[i], mine[j])).double().mean()))
+    return np.array(apart), np.array(alike)

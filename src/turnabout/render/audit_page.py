@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from turnabout.documents import Document, reads
 from turnabout.errors import TurnaboutError
+from turnabout.render.audit_advice import incentive_blocks, review_blocks
 from turnabout.render.audit_groups import fairness_blocks, group_blocks, lasting_blocks
 from turnabout.render.audit_risk import landing_blocks, price_blocks, risk_blocks
 from turnabout.render.page import (
@@ -53,6 +54,8 @@ def audit_page(document: Json | Document) -> str:
         Section("The price of landing higher", price_blocks(document)),
         Section("By group", group_blocks(document)),
         Section("Who has recourse, and at what price", fairness_blocks(document)),
+        Section("What a reader would question", review_blocks(document)),
+        Section("What the model pays people for", incentive_blocks(document)),
         Section("Do the options last?", lasting_blocks(document)),
         Section("What this rests on", _assumptions(document)),
         Section("How to get the same numbers", _reproduce(document)),

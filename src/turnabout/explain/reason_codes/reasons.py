@@ -32,7 +32,8 @@ class Reasons(Document):
         feature, value : what it is, and what they have.
         contribution : of the attribution that ordered the reasons, below 0; <NA> without one.
         actionable, share, exact, nearest, why : as in Responsiveness.
-        in_plan, plan_to : whether the first option of the answer changes the feature, and to what.
+        in_plan, plan_to : whether the first option of the answer changes the feature, and to what; the text of a range
+            where it asks to provide a missing cell.
         recourse : "alone" (some change of it alone is accepted; the original accepted `nearest`), "with others" (not
             alone, but the plan changes it), "none shown" (no change of it alone is accepted, all counted, and the plan
             leaves it), "unknown" (a selection of changes showed none), "not actionable".
@@ -89,6 +90,8 @@ class Reasons(Document):
             said += "changing it alone never turns the decision (all values within reach counted)"
         else:
             said += "no change of it alone was found to turn the decision (an even selection was tried)"
+        if getattr(feature, "provide", False) and isinstance(row["plan_to"], str):
+            return f"{said}; the plan asks to provide it: {self._value(feature.name, row['plan_to'])}."
         if row["in_plan"]:
             return said + f"; the plan changes it to {self._value(feature.name, row['plan_to'])}."
         left = "; the plan leaves it" if planned else ""
@@ -248,7 +251,7 @@ def _with_plan(table: pd.DataFrame, answer: Recourse, schema: Schema) -> pd.Data
     """Scores (person, feature), with their own value, what the plan does to it, and what recourse it gives."""
     own = answer.people.loc[table.index.unique("person"), list(schema.names)]
     table.insert(0, "value", own.astype(object).to_numpy(dtype=object).ravel())
-    changes = answer.changes()
+    changes = answer.changes_in_words()  # a cell to provide is a range
     changes = changes[(changes["option"] == 0) & changes["feature"].isin(schema.names)] if len(changes) else changes
     keys = pd.MultiIndex.from_arrays([changes["person"], changes["feature"]]) if len(changes) else table.index[:0]
     place = table.index.get_indexer(keys)
