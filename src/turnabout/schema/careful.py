@@ -24,7 +24,7 @@ from turnabout.schema.useful import draft_choices
 CODES = 50  # levels from which on a category looks like a code
 LEAKED = 5  # people of the rarer outcome below whom a column equals the labels by accident
 IDS = 50  # rows from which on whole numbers that never repeat look like an identifier
-EARN = 0.5  # share of their income by which people can raise it
+PART = 0.5  # share of an amount of their own by which people can change it
 FIXED: dict[Kind, str] = {
     "protected": "law or nature fixes it",
     "identity": "it says who or where somebody is",
@@ -165,7 +165,7 @@ class Draft:
             values = floats(self.table[name])
             there = np.isfinite(values)
             good = values[there & self.accepted] if self.accepted is not None else None
-            share = EARN if says(name, "earnings") is not None and np.quantile(values[there], 0.05) > 0 else None
+            share = PART if says(name, "amounts") is not None and np.quantile(values[there], 0.05) > 0 else None
             drafted = draft_choices(values[there], feature.unit_step, feature.low, feature.high, good, share)
             if drafted.reach is None:
                 continue

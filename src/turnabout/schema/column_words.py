@@ -13,7 +13,7 @@ import re
 import unicodedata
 from typing import Literal
 
-Kind = Literal["protected", "identity", "time", "past", "others", "asked", "worse", "better", "earnings"]
+Kind = Literal["protected", "identity", "time", "past", "others", "asked", "worse", "amounts", "better"]
 
 
 def _listed(text: str) -> list[str]:
@@ -78,8 +78,9 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
         "the terms of the loan, which follow from others": _listed(
             "installment, instalment, monthly payment, annuity, emi, monatsrate, mensualite, cuota"
         ),
-        "the purpose of the request": _listed(
-            "purpose, loan reason, reason, product, channel, verwendungszweck, motif, proposito, scopo, loan type"
+        "the purpose of the request, or what is bought": _listed(
+            "purpose, loan reason, reason, product, channel, verwendungszweck, motif, proposito, scopo, loan "
+            "type, price, purchase price"
         ),
     },
     # what others set
@@ -99,15 +100,17 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
         "debts or arrears": _listed(
             "debt, debts, liabilit*, owed, outstanding, overdue, arrears, late, delay, delq, delinq*, past due, "
             "pastdue, default*, behind, utilization, utilisation, burden, dti, ltv, schulden, dette, dettes, "
-            "deuda, debito, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, price, "
-            "purchase price, dpd, debtratio, unpaid, rule violation*, violation*"
+            "deuda, debito, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, dpd, "
+            "debtratio, unpaid, rule violation*, violation*, utilized, utilised"
         ),
     },
-    # what people earn: how far they get depends on where they stand
-    "earnings": {
-        "earnings": _listed(
+    # amounts of which a person can move a part: how far they get depends on where they stand
+    "amounts": {
+        "amounts": _listed(
             "*inc, income, salary, salaries, wage, wages, earning*, revenue, einkommen, gehalt, lohn, revenu, "
-            "revenus, salaire, ingreso, ingresos, salario, reddito, stipendio"
+            "revenus, salaire, ingreso, ingresos, salario, reddito, stipendio, savings, net worth, netw, "
+            "networth, liq, assets, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, "
+            "utilized, utilised, balance"
         ),
     },
     # advice does not lower these
