@@ -9,6 +9,7 @@ import pytest
 
 from turnabout.core import limits_file
 from turnabout.errors import TurnaboutError
+from turnabout.schema import spreadsheet_csv
 
 PEOPLE = pd.Index(["Ada", "017", 5, pd.Timestamp("2026-01-02")], dtype=object)
 
@@ -30,6 +31,12 @@ def test_a_table_is_read_by_the_texts_of_labels(tmp_path):
     }
     assert read(tmp_path, "limits.csv", text) == wanted
     assert read(tmp_path, "limits.tsv", text.replace(",", "\t")) == wanted
+
+
+def test_labels_that_a_spreadsheet_would_run_are_found_as_they_are_written(tmp_path):
+    people = pd.Index(["=1+1", "Bo"])
+    text = spreadsheet_csv(pd.DataFrame({"person": people[:1], "feature": ["job"], "fixed": [True]}))
+    assert read(tmp_path, "limits.csv", text, people) == {"=1+1": {"job": {"fixed": True}}}
 
 
 def test_a_mapping_is_read_by_the_texts_of_labels(tmp_path):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from turnabout.documents import read_file, reads, shown
 from turnabout.errors import MethodError
-from turnabout.schema import TableFile
+from turnabout.schema import TableFile, bare_text
 
 MAPPINGS = (".yaml", ".yml", ".json")
 COLUMNS = ("person", "feature", "low", "high", "fixed", "difficulty")
@@ -40,7 +40,7 @@ def load(path: str | Path, people: pd.Index) -> dict[Any, dict[str, Any]]:
         labels.setdefault(str(label), []).append(label)
     out: dict[Any, dict[str, Any]] = {}
     for person, entries in given.items():
-        found = labels.get(str(person), [])
+        found = labels.get(str(person)) or labels.get(bare_text(str(person)), [])
         if len(found) != 1:
             what = "who is not among the people asked about" if not found else "and several people are called so"
             some = ", ".join(list(labels)[:3])
