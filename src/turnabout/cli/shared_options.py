@@ -22,7 +22,7 @@ RulesFile = Annotated[
 ]
 CostFile = Annotated[
     Path | None,
-    typer.Option(help="What a change costs, YAML or JSON, like `kind: L1`; L1 with equal weights if left out."),
+    typer.Option(help="What a change costs, YAML or JSON, like `kind: L1`; Effort if left out."),
 ]
 LimitsFile = Annotated[
     Path | None,
