@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import turnabout as ta
 from turnabout import Binary, Category, Derived, Number, Ordinal, Schema
-from turnabout.errors import SchemaError
+from turnabout.errors import ProblemError, SchemaError
 from turnabout.schema.formula import Formula
 
 BASE = (
@@ -208,3 +208,16 @@ def test_rules_see_what_follows():
     moved = answer.options
     assert len(moved)
     assert (moved.ltv >= 0.2 - 1e-9).all()
+
+
+def test_identities_that_do_not_hold_in_the_data_are_told(bank):
+    table, _, models = bank
+    wrong = Schema((*BASE, Derived("ltv", "value / loan", high=3, decimals=2), *DERIVED[1:]))
+    model = ta.models.wrap(models["line"], wrong, background=table)
+    with pytest.raises(ProblemError, match=r"'ltv' is declared as value / loan, which holds for 0\.\d% of 300"):
+        ta.Problem(wrong, model, background=table)
+    some = table.assign(ltv=table.ltv.where(table.index % 10 > 0, 9.0))
+    schema = Schema(BASE + DERIVED)
+    model = ta.models.wrap(models["line"], schema, background=table)
+    with pytest.warns(UserWarning, match=r"holds for 90\.0% of 300"):
+        ta.Problem(schema, model, background=some)

@@ -63,6 +63,7 @@ class RecourseBuilder:
         self.plans: list[pd.DataFrame] = []
         self.steps: list[pd.DataFrame] = []
         self.why: dict[int, tuple[str, float, int, str, str]] = {}
+        self.limits: dict[int, str] = {}  # of single people, in words
 
     def without(self, rows: np.ndarray, status: Status, reason: str) -> None:
         """Enter people who have no option, and why."""
@@ -73,7 +74,15 @@ class RecourseBuilder:
     def impossible(self, rows: np.ndarray, proof: str) -> None:
         self.status[rows] = Status.IMPOSSIBLE
         for row in rows:
-            self.why[int(row)] = ("no allowed row is accepted.", np.nan, 0, "", proof)
+            own = [self.limits[int(row)]] if self.limits.get(int(row)) else []
+            bounds = "; ".join([*own, *self.problem.schema.reaches()])
+            self.why[int(row)] = (
+                "no allowed row is accepted.",
+                np.nan,
+                0,
+                f"limits: {bounds}" if bounds else "",
+                proof,
+            )
 
     def add(self, rows: np.ndarray, x: Tensor, verified: Verified, proposal: Proposal, ended: Ended) -> None:
         """Enter one chunk: rows are places in the table, x (n, d) their encoded selves."""
@@ -117,7 +126,7 @@ class RecourseBuilder:
         self, rows: np.ndarray, short: np.ndarray, x: Tensor, verified: Verified, ended: Ended, nothing: str
     ) -> None:
         index = torch.as_tensor(short, device=x.device)
-        binding = self._binding(x[index], verified.best[index])
+        binding = self._binding(x[index], verified.best[index], rows[short])
         margins = verified.best_margin[index].cpu().numpy()
         for i, margin, binds in zip(short, margins, binding, strict=True):
             status = Status.NOT_FOUND
@@ -132,7 +141,7 @@ class RecourseBuilder:
             self.status[rows[i]] = status
             self.why[int(rows[i])] = (reason, float(margin) if np.isfinite(margin) else np.nan, ended.asked, binds, "")
 
-    def _binding(self, x: Tensor, best: Tensor) -> list[str]:
+    def _binding(self, x: Tensor, best: Tensor, rows: np.ndarray) -> list[str]:
         """What holds the best row back: features at their limit, features that may not change, rules broken."""
         schema = self.problem.schema
         lo, hi = self.problem.bounds(x)
@@ -154,8 +163,8 @@ class RecourseBuilder:
                 parts.append(f"at their limit: {', '.join(names)}")
             if fixed:
                 parts.append(f"may not change: {fixed}")
-            if self.problem.limits:
-                parts.append(f"limits: {self.problem.limits}")
+            if own := self.limits.get(int(rows[i])):
+                parts.append(f"limits: {own}")
             if names := [name for name, bad in broken.items() if bad[i]]:
                 parts.append(f"rules: {'; '.join(names)}")
             texts.append("; ".join(parts))

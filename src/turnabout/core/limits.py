@@ -16,7 +16,7 @@ from turnabout.costs import Weighted
 from turnabout.documents import shown
 from turnabout.errors import MethodError, SchemaError
 from turnabout.rules import KnownLevels
-from turnabout.schema import Feature, Number, Scalar, Schema
+from turnabout.schema import Feature, Number, Schema
 from turnabout.schema.levels import Category, Levels
 from turnabout.schema.reach import Reach
 from turnabout.typing import Level, is_number
@@ -117,6 +117,11 @@ def limits_within(limits: Mapping[int, PersonLimits], people: pd.Index) -> dict[
     return {people[place]: dict(own) for place, own in limits.items()}
 
 
+def told(limits: PersonLimits) -> str:
+    """Limits in words."""
+    return "; ".join(text for name, limit in limits if (text := limit.says(name)))
+
+
 def limited(problem: Problem, limits: PersonLimits) -> Problem:
     """The question as it stands for people with these limits."""
     by_name = dict(limits)
@@ -128,7 +133,7 @@ def limited(problem: Problem, limits: PersonLimits) -> Problem:
     if harder:
         other.declared_cost = Weighted(harder, problem.declared_cost)
         other.cost = other.declared_cost.bind(other.schema, problem.background_x)
-    other.limits = "; ".join(text for name, limit in limits if (text := limit.says(name)))
+    other.limits = told(limits)
     return other
 
 
@@ -234,10 +239,3 @@ def _from_table(table: pd.DataFrame) -> dict[object, dict[str, dict[str, Any]]]:
 
 def _absent(value: object) -> bool:
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))  # type: ignore[call-overload]
-
-
-def limits_of(schema: Schema) -> Iterable[str]:
-    """What limits everybody's choices, in words, by feature."""
-    for feature in schema.features:
-        if isinstance(feature, Scalar) and feature.moves != "fixed" and feature.reach is not None:
-            yield f"{feature.title} {feature.reach}"

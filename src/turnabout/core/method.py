@@ -17,7 +17,7 @@ from turnabout.core.different import Aim, among, dearest, new_ways
 from turnabout.core.intake import Intake, as_people, take_in
 from turnabout.core.landing_method import LandingMethod
 from turnabout.core.landing_targets import Landing
-from turnabout.core.limits import by_limits, limits_of, limits_within, near_first, read_limits
+from turnabout.core.limits import by_limits, limits_within, near_first, read_limits, told
 from turnabout.core.plan_stages import stages_for
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
@@ -187,6 +187,7 @@ class Method(Parameters, ABC):
         if landing is not None:
             return LandingMethod(self, landing, own_limits).answer(given, run, progress)
         intake = take_in(problem, given, self.device_, run)
+        intake.builder.limits = {place: told(own) for place, own in own_limits.items()}
         run.note_call(len(given), run.seconds)
         problem.schema.warn_outside(intake.x)
         self._probe(intake, run)
@@ -310,9 +311,6 @@ class Method(Parameters, ABC):
         lo, hi = self.problem_.bounds(intake.x[torch.as_tensor(rows, device=intake.x.device)])
         movable = (hi > lo).any(1).cpu().numpy()
         stuck = "none of this person's features may change, and their own row is refused."
-        bounded = [self.problem_.limits] if self.problem_.limits else []
-        if limits := [*bounded, *limits_of(self.problem_.schema)]:
-            stuck += f" Limits: {'; '.join(limits)}."
         intake.builder.impossible(intake.place[rows[~movable]], stuck)
         return rows[movable]
 

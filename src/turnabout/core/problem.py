@@ -28,6 +28,7 @@ from turnabout.typing import Tensor
 RESERVED = ("person", "option", "cost", "margin")  # columns of an answer
 SLICE = 1 << 18  # rows asked of the model in one call
 RULE_ROUNDS = 4
+HOLDS = 0.5  # share of the background for which an identity must hold, to be one
 COMPANY = 17  # rows of a batch in which a row counts as among others
 
 
@@ -82,6 +83,7 @@ class Problem:
         self.labels = self._read_labels(labels)
         self.background_x = self._read_background()
         self._check_labels()
+        self._check_identities()
         self.cost: BoundCost = self.declared_cost.bind(schema, self.background_x)
         known = (KnownLevels(model.unseen),) if model.unseen else ()  # whatever the method, nobody is sent there
         self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in (*self.declared_rules, *known))
@@ -160,6 +162,22 @@ class Problem:
         some = some_of_each(accepted)
         margin, _ = self.ask_original(self.background.iloc[some])
         check_labels(self.model, margin, accepted[some])
+
+    def _check_identities(self) -> None:
+        """What is declared as derived must be what the background holds."""
+        if self.background is None:
+            return
+        for f in self.schema.identities.derived:
+            kept = self.schema.identities.holds(self.schema.table(self.background), f)
+            kept = kept[~np.isnan(kept)]
+            share = float(kept.mean()) if len(kept) else 1.0
+            said = f"'{f.name}' is declared as {f.formula}, which holds for {share:.1%} of {len(kept)} background rows"
+            if share < HOLDS:
+                raise ProblemError(
+                    f"{said}.", hint="mend the formula, give it the decimals of the column, or declare a Number."
+                )
+            if share < 1:
+                warnings.warn(f"{said}; in proposed rows it always does.", stacklevel=3)
 
     def on(self, device: str) -> Problem:
         """This problem with its tensors on a device; the same object where they are there already."""

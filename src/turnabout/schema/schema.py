@@ -386,6 +386,11 @@ class Schema(Saved):
     def _repr_html_(self) -> str:
         return block(f"Schema of {len(self)} features", self.summary())
 
+    def reaches(self) -> list[str]:
+        """How far people can go, in words, of each feature that may move and has a reach."""
+        scalars = [f for f in self.features if isinstance(f, Scalar) and f.moves != "fixed"]
+        return [f"{f.title} {f.reach}" for f in scalars if f.reach is not None]
+
     def what_moves(self) -> str:
         """The features that a plan may change, with their directions, in one line."""
         named = [f.name if f.moves == "free" else f"{f.name} ({f.moves})" for f in self.features if f.moves != "fixed"]
