@@ -162,3 +162,4 @@ def test_who_can_reach_nothing_is_told_so():
     answer = ta.methods.LocalSearch().fit(ta.Problem(schema, model)).find(pd.DataFrame({"income": [0, 45, 30]}))
     assert answer.status.tolist() == ["IMPOSSIBLE", "FOUND", "IMPOSSIBLE"]
     assert answer.options.loc[(1, 0), "income"] == 50
+    assert answer.why["binding"].tolist() == ["limits: income by at most 20 % of their own value"] * 2

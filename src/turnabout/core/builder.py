@@ -74,15 +74,9 @@ class RecourseBuilder:
     def impossible(self, rows: np.ndarray, proof: str) -> None:
         self.status[rows] = Status.IMPOSSIBLE
         for row in rows:
-            own = [self.limits[int(row)]] if self.limits.get(int(row)) else []
-            bounds = "; ".join([*own, *self.problem.schema.reaches()])
-            self.why[int(row)] = (
-                "no allowed row is accepted.",
-                np.nan,
-                0,
-                f"limits: {bounds}" if bounds else "",
-                proof,
-            )
+            limits = [text for text in (self.limits.get(int(row), ""), *self.problem.schema.reaches()) if text]
+            binds = f"limits: {'; '.join(limits)}" if limits else ""
+            self.why[int(row)] = ("no allowed row is accepted.", np.nan, 0, binds, proof)
 
     def add(self, rows: np.ndarray, x: Tensor, verified: Verified, proposal: Proposal, ended: Ended) -> None:
         """Enter one chunk: rows are places in the table, x (n, d) their encoded selves."""
@@ -163,8 +157,8 @@ class RecourseBuilder:
                 parts.append(f"at their limit: {', '.join(names)}")
             if fixed:
                 parts.append(f"may not change: {fixed}")
-            if own := self.limits.get(int(rows[i])):
-                parts.append(f"limits: {own}")
+            if said := self.limits.get(int(rows[i])):
+                parts.append(f"limits: {said}")
             if names := [name for name, bad in broken.items() if bad[i]]:
                 parts.append(f"rules: {'; '.join(names)}")
             texts.append("; ".join(parts))
