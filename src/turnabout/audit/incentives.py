@@ -17,7 +17,7 @@ from turnabout.markup import report_html
 from turnabout.parameters import Instance, Whole, checked
 from turnabout.schema import Derived, Scalar
 from turnabout.schema.column_words import says
-from turnabout.schema.features import floats
+from turnabout.schema.raw_cells import floats
 from turnabout.schema.trends import trends
 from turnabout.typing import Tensor
 

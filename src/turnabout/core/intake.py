@@ -22,7 +22,7 @@ from turnabout.models.derived import pinned
 from turnabout.models.estimators import in_types
 from turnabout.models.filled import bare
 from turnabout.schema import Reading, as_frame
-from turnabout.schema.features import is_missing
+from turnabout.schema.raw_cells import is_missing
 from turnabout.typing import Tensor
 
 TIES = 256  # people on the boundary itself who are asked about alone; more of them are ties of a model with few values

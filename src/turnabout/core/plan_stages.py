@@ -20,7 +20,7 @@ from turnabout.core.result import PLANS, STEPS, Proposal
 from turnabout.core.stages import PointStages, Stages
 from turnabout.core.verify import clearance, verify
 from turnabout.errors import MethodError
-from turnabout.schema.features import cells_of
+from turnabout.schema.raw_cells import cells_of
 from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Tensor
 

@@ -22,7 +22,7 @@ from turnabout.documents.frames import frame_from_json, frame_to_json
 from turnabout.errors import TurnaboutError, also
 from turnabout.markup import block
 from turnabout.schema import Schema
-from turnabout.schema.features import cells_of
+from turnabout.schema.raw_cells import cells_of
 from turnabout.typing import Json, Tensor, is_whole
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from turnabout.markup import block
 from turnabout.schema import Derived, Feature, Number, Schema
 from turnabout.schema.careful import FIXED
 from turnabout.schema.column_words import says
-from turnabout.schema.features import GRID_NOISE, floats
+from turnabout.schema.features import GRID_NOISE
 from turnabout.schema.identities import Identities
 from turnabout.schema.identity_search import find_relations
+from turnabout.schema.raw_cells import floats
 from turnabout.schema.trends import trends
 from turnabout.schema.useful import ordinary_range, useful_step
 

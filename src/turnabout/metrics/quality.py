@@ -13,7 +13,8 @@ from turnabout.core.different import differ
 from turnabout.core.second_look import smallest_worth
 from turnabout.errors import ProblemError, also
 from turnabout.schema import Number
-from turnabout.schema.features import GRID_NOISE, floats
+from turnabout.schema.features import GRID_NOISE
+from turnabout.schema.raw_cells import floats
 
 NEIGHBOURS = 5
 LOF_NEIGHBOURS = 20

@@ -19,8 +19,8 @@ from turnabout.models.libraries import library_of
 from turnabout.models.libraries.inside import fitted_parts
 from turnabout.models.libraries.library import Types
 from turnabout.schema import Schema
-from turnabout.schema.features import is_missing
 from turnabout.schema.put import retype
+from turnabout.schema.raw_cells import is_missing
 
 T = TypeVar("T")
 

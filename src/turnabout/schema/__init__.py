@@ -1,8 +1,9 @@
 """What values exist: columns, their values, and which way each may move. Knows pandas, knows no model."""
 
-from turnabout.schema.features import Feature, Number, Scalar
+from turnabout.schema.features import Feature, Scalar
 from turnabout.schema.identities import Derived
 from turnabout.schema.levels import Binary, Category, Ordinal
+from turnabout.schema.number import Number
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.put import mold
 from turnabout.schema.reach import Reach

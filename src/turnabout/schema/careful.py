@@ -13,11 +13,13 @@ import numpy as np
 import pandas as pd
 
 from turnabout.schema.column_words import Kind, says
-from turnabout.schema.features import Feature, Number, Scalar, floats
+from turnabout.schema.features import Feature, Scalar
 from turnabout.schema.identities import Derived
 from turnabout.schema.identity_search import find_relations
 from turnabout.schema.levels import Binary, Category, Levels, raw_codes
+from turnabout.schema.number import Number
 from turnabout.schema.passthrough import Passthrough
+from turnabout.schema.raw_cells import floats
 from turnabout.schema.trends import Trend, trends
 from turnabout.schema.useful import draft_choices
 

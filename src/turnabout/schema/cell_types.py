@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from turnabout.schema.features import Feature, Number
+from turnabout.schema.features import Feature
+from turnabout.schema.number import Number
 from turnabout.typing import Level
 
 ABSENT = frozenset(

@@ -16,10 +16,12 @@ import pandas as pd
 import torch
 
 from turnabout.errors import SchemaError
-from turnabout.schema.features import GRID_NOISE, Feature, Number, Scalar, floats
+from turnabout.schema.features import GRID_NOISE, Feature, Scalar
 from turnabout.schema.formula import Formula
 from turnabout.schema.levels import Category, Levels, raw_codes
+from turnabout.schema.number import Number
 from turnabout.schema.put import put
+from turnabout.schema.raw_cells import floats
 from turnabout.typing import Moves, Tensor
 
 

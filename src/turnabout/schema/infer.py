@@ -12,9 +12,11 @@ import pandas as pd
 from turnabout.documents import shown
 from turnabout.errors import SchemaError
 from turnabout.schema.careful import Draft
-from turnabout.schema.features import Feature, Number, floats
+from turnabout.schema.features import Feature
 from turnabout.schema.levels import Binary, Category, Ordinal, check_levels
+from turnabout.schema.number import Number
 from turnabout.schema.passthrough import Passthrough
+from turnabout.schema.raw_cells import floats
 from turnabout.schema.schema import Schema
 from turnabout.typing import Moves, as_tuple
 

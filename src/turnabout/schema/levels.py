@@ -11,7 +11,8 @@ import pandas as pd
 
 from turnabout.documents.cells import is_single
 from turnabout.errors import SchemaError
-from turnabout.schema.features import Feature, Scalar, floats
+from turnabout.schema.features import Feature, Scalar
+from turnabout.schema.raw_cells import floats
 from turnabout.schema.reach import Reach, as_reach
 from turnabout.typing import Level, Moves
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from turnabout.errors import SchemaError
-from turnabout.schema.features import Scalar, same_cells
+from turnabout.schema.features import Scalar
+from turnabout.schema.raw_cells import same_cells
 from turnabout.typing import Moves
 
 

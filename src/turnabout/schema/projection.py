@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from turnabout.schema.features import GRID_NOISE, Feature, Number, Scalar
+from turnabout.schema.features import GRID_NOISE, Feature, Scalar
 from turnabout.schema.levels import Category
+from turnabout.schema.number import Number
 from turnabout.typing import Tensor
 
 SAME = 1e-12  # encoded difference below which a cell counts as unchanged

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.documents.cells import is_single
-from turnabout.schema.features import is_missing
+from turnabout.schema.raw_cells import is_missing
 
 WIDER = {"i": ("int64", "float64"), "u": ("int64", "float64"), "f": ("float64",)}  # where a value does not fit a type
 

@@ -15,12 +15,15 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.documents import Saved, reads, shown
+from turnabout.documents import Saved, reads
 from turnabout.errors import SchemaError, also
 from turnabout.markup import block
-from turnabout.schema.features import Feature, Number, Scalar
+from turnabout.schema.feature_kinds import feature_from
+from turnabout.schema.features import Feature
 from turnabout.schema.identities import Derived, Identities
-from turnabout.schema.levels import Binary, Category, Ordinal
+from turnabout.schema.in_words import moves_of, reaches_of, summary_of
+from turnabout.schema.levels import Category
+from turnabout.schema.number import Number
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.projection import Projection
 from turnabout.schema.put import put, retype
@@ -29,7 +32,6 @@ from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
 VERSION = 1
-KINDS: dict[str, type[Feature]] = {cls.kind: cls for cls in (Number, Binary, Ordinal, Category, Passthrough, Derived)}
 
 
 @dataclass(frozen=True)
@@ -320,7 +322,7 @@ class Schema(Saved):
                 f"schema version {version!r} is not known.", hint=f"this release reads version {VERSION}."
             )
         notes = document.get("notes") or ()
-        return cls(tuple(_feature(entry) for entry in document["features"]), tuple(map(str, notes)))
+        return cls(tuple(feature_from(entry) for entry in document["features"]), tuple(map(str, notes)))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -388,57 +390,15 @@ class Schema(Saved):
 
     def reaches(self) -> list[str]:
         """How far people can go, in words, of each feature that may move and has a reach."""
-        scalars = [f for f in self.features if isinstance(f, Scalar) and f.moves != "fixed"]
-        return [f"{f.title} {f.reach}" for f in scalars if f.reach is not None]
+        return reaches_of(self.features)
 
     def what_moves(self) -> str:
         """The features that a plan may change, with their directions, in one line."""
-        named = [f.name if f.moves == "free" else f"{f.name} ({f.moves})" for f in self.features if f.moves != "fixed"]
-        return ", ".join(named) or "nothing"
+        return moves_of(self.features)
 
     def summary(self) -> pd.DataFrame:
         """One line per feature, for a person to review."""
-        rows = []
-        for f in self.features:
-            if isinstance(f, Derived):
-                values = f.formula
-            elif isinstance(f, Number):
-                values = f"{f.low:g} to {f.high:g}" + (f" {f.unit}" if f.unit else "")
-                values += f", steps of {f.step:g}" if f.step else f", {f.places} decimals"
-                values += f"; used in {f.useful_step:g}" if f.useful_step else ""
-                values += f"; changes from {f.least_change:g}" if f.least_change else ""
-            elif isinstance(f, Passthrough):
-                values = "anything"
-            else:
-                levels = getattr(f, "levels", ())
-                values = ", ".join(map(str, levels[:6])) + (f", ... ({len(levels)})" if len(levels) > 6 else "")
-            if isinstance(f, Scalar) and f.reach is not None:
-                values += f"; {f.reach}"
-            rows.append((f.name, f.kind, values, f.moves, _gaps(f), f.title))
-        return pd.DataFrame(rows, columns=["feature", "kind", "values", "moves", "missing", "label"])
-
-
-def _gaps(feature: Feature) -> str:
-    """What a missing cell means, in one word."""
-    return "" if not feature.missing else "can be provided" if getattr(feature, "provide", False) else "yes"
-
-
-def _feature(entry: Any) -> Feature:
-    if not isinstance(entry, Mapping) or str(entry.get("kind")) not in KINDS:
-        raise SchemaError(f"{shown(entry)} is not a feature.", hint=f"give each a kind: one of {', '.join(KINDS)}.")
-    cls = KINDS[entry["kind"]]
-    fields = {key: value for key, value in entry.items() if key != "kind"}
-    if unknown := [key for key in fields if key not in cls.__dataclass_fields__]:  # type: ignore[attr-defined]
-        known = ", ".join(cls.__dataclass_fields__)  # type: ignore[attr-defined]
-        raise SchemaError(
-            f"feature {entry.get('name')!r} has the unknown field {unknown[0]!r}.", hint=f"known: {known}."
-        )
-    if "name" not in fields:
-        raise SchemaError(f"a feature of kind {entry['kind']!r} has no name.", hint="add name: ...")
-    try:
-        return cls(**fields)
-    except TypeError as error:  # a list where a word belongs, and the like
-        raise SchemaError(f"feature {entry['name']!r} cannot be read: {error}.", hint="compare its fields.") from None
+        return summary_of(self.features)
 
 
 def _names(what: str, names: Any) -> tuple[str, ...]:
