@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -219,3 +219,16 @@ def _decimals(values: np.ndarray) -> int | None:
         if most > MAX_DECIMALS:
             return None
     return most
+
+
+def columns_named(what: str, names: Any) -> tuple[str, ...]:
+    listed = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else (names,)
+    if not all(isinstance(name, str) for name in listed):
+        raise SchemaError(f"{what}={names!r} does not list columns.", hint=f"write {what}=['age', 'sex'].")
+    return listed
+
+
+def by_name(what: str, entries: Any) -> dict[str, Any]:
+    if entries is not None and not isinstance(entries, Mapping):
+        raise SchemaError(f"{what}={entries!r} is no mapping.", hint=f"write {what}={{'column': ...}}.")
+    return dict(entries or {})

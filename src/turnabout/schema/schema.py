@@ -366,22 +366,21 @@ class Schema(Saved):
         immutable, increasing, decreasing, free : columns whose direction you know; you have the last word.
         categorical, ordinal : columns of numbers that are levels; levels from low to high, by column.
         ignore : columns that are no features.
-        units, titles : units and display names by column.
-        labels : for each row, whether the person was accepted, or fared well.
+        units, titles : by column.  labels : for each row, whether the person was accepted, or fared well.
         """
-        from turnabout.schema.infer import draft
+        from turnabout.schema.infer import by_name, columns_named, draft
 
         return draft(
             as_frame(table),
-            immutable=_names("immutable", immutable),
-            increasing=_names("increasing", increasing),
-            decreasing=_names("decreasing", decreasing),
-            categorical=_names("categorical", categorical),
-            ordinal=_by_name("ordinal", ordinal),
-            ignore=_names("ignore", ignore),
-            units=_by_name("units", units),
-            titles=_by_name("titles", titles),
-            free=_names("free", free),
+            immutable=columns_named("immutable", immutable),
+            increasing=columns_named("increasing", increasing),
+            decreasing=columns_named("decreasing", decreasing),
+            categorical=columns_named("categorical", categorical),
+            ordinal=by_name("ordinal", ordinal),
+            ignore=columns_named("ignore", ignore),
+            units=by_name("units", units),
+            titles=by_name("titles", titles),
+            free=columns_named("free", free),
             labels=labels,
         )
 
@@ -399,16 +398,3 @@ class Schema(Saved):
     def summary(self) -> pd.DataFrame:
         """One line per feature, for a person to review."""
         return summary_of(self.features)
-
-
-def _names(what: str, names: Any) -> tuple[str, ...]:
-    listed = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else (names,)
-    if not all(isinstance(name, str) for name in listed):
-        raise SchemaError(f"{what}={names!r} does not list columns.", hint=f"write {what}=['age', 'sex'].")
-    return listed
-
-
-def _by_name(what: str, entries: Any) -> dict[str, Any]:
-    if entries is not None and not isinstance(entries, Mapping):
-        raise SchemaError(f"{what}={entries!r} is no mapping.", hint=f"write {what}={{'column': ...}}.")
-    return dict(entries or {})
