@@ -80,7 +80,7 @@ class Reach:
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
 
     def __str__(self) -> str:
-        """In words: "at most 20 % of their own value, from 0 to 5"."""
+        """In words: "by at most 20 % of their own value, not above 5"."""
         parts = []
         if self.absolute is not None:
             parts.append(f"by at most {self.absolute:g}")
