@@ -1,0 +1,5 @@
+"""Compare methods: data sets x models x methods x seeds, resumable, with a leader board."""
+
+from turnabout.bench.case import Case, Judge
+
+__all__ = ["Case", "Judge"]
