@@ -35,6 +35,15 @@ def test_options_are_distinct_and_cheapest_first(problem, people):
         assert list(mine.index.get_level_values("option")) == list(range(len(mine)))
 
 
+def test_unrefined_options_are_what_the_search_proposed(problem, people):
+    method = Corners().fit(problem)
+    plain, refined = method.find(people, refine=False), method.find(people)
+    assert list(plain.status) == list(refined.status)
+    assert (bank(plain.options) >= 0.5).all()
+    assert len(plain.changes()) > len(refined.changes())
+    assert plain.options.cost.sum() > refined.options.cost.sum()
+
+
 def test_no_change_could_be_dropped(problem, people):
     answer = Corners().fit(problem).find(people)
     changes = answer.changes()

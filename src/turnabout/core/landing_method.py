@@ -150,6 +150,7 @@ class _Search:
             seed=self.run.seed,
             time_limit=left,
             query_limit=self.run.query_limit,
+            refine=self.run.refines,
             limits={person: own for person in people.index if (own := self.limits.get(person))} or None,
         )
 

@@ -159,6 +159,7 @@ class Method(Parameters, ABC):
         landing: Landing | float | None = None,
         query_limit: int | None = None,
         limits: Any = None,
+        refine: bool = True,
     ) -> Recourse:
         """Recourse for every refused person of a table; never raises because there is none, nor for one person's row.
 
@@ -179,9 +180,11 @@ class Method(Parameters, ABC):
         limits : what single people will not or cannot change: {"Ada": {"job": "fixed", "income": (None, 60000),
             "housing": ["rent"]}} by their label in the table, or a table of person, feature, low, high, fixed and
             difficulty. People with the same limits are searched together.
+        refine : whether found rows are walked back towards the person before they are verified. False shows what the
+            method's own search reaches, for comparisons; plans of actions are never walked back.
         """
         problem = self._check(options, seed, time_limit, query_limit)
-        run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit)
+        run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit, refines=bool(refine))
         given, progress, landing = as_people(people), as_progress(progress), as_landing(landing)
         own_limits = read_limits(limits, given.index, problem.schema)
         if landing is not None:
@@ -204,7 +207,7 @@ class Method(Parameters, ABC):
         if self.needs_actions or not providable(problem):
             return answer
         left = None if time_limit is None else max(1e-3, run.left)
-        asked: dict[str, Any] = {"seed": seed, "time_limit": left, "query_limit": query_limit}
+        asked: dict[str, Any] = {"seed": seed, "time_limit": left, "query_limit": query_limit, "refine": refine}
         return with_provided(self, answer, options, **asked, limits=limits_within(own_limits, given.index))
 
     def _for(self, problem: Problem) -> Self:

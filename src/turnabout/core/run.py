@@ -39,6 +39,7 @@ class Run:
     seed: int = 0
     time_limit: float | None = None
     query_limit: int | None = None  # rows of the original that may be asked for each person
+    refines: bool = True  # whether found rows are walked back towards the person
     started: float = field(default_factory=lambda: now())
     until: float = math.inf  # when the stage at hand must end
     cut: bool = False  # whether a stage of the search of the people at hand was told to stop for want of time

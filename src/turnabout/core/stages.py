@@ -154,6 +154,9 @@ class PointStages(Stages[Candidates]):
 
     def rounds(self) -> Iterator[RefinementRound]:
         """Refined with more and more margin to keep, as long as the judge disagrees; proved rows first as they are."""
+        if not self.run.refines:
+            yield RefinementRound(None, is_last=True)
+            return
         if self.proposal.minimal:
             yield RefinementRound(None, is_last=False)
         least = clearance(self.problem)
