@@ -1,5 +1,5 @@
 """Compare methods: data sets x models x methods x seeds, resumable, with a leader board."""
 
-from turnabout.bench.case import Case, Judge
+from turnabout.bench.case import BenchCase, Judge
 
-__all__ = ["Case", "Judge"]
+__all__ = ["BenchCase", "Judge"]

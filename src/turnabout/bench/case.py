@@ -1,4 +1,4 @@
-"""Case: one question that methods are compared on, and how its answers are measured."""
+"""One question that methods are compared on, and how its answers are measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Judge = Callable[[Recourse], pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class Case:
+class BenchCase:
     """A problem, the people who are asked about, and real people to compare their new rows with.
 
     Parameters
