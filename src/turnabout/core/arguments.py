@@ -67,12 +67,12 @@ def as_landing(landing: Any) -> Landing | None:
     return made
 
 
-def as_progress(progress: Any) -> Progress | None:
-    """A function of (done, total); True stands for a bar."""
+def as_progress(progress: Any, what: str = "finding recourse") -> Progress | None:
+    """A function of (done, total); True stands for a bar that says what goes on."""
     if progress is None or progress is False:
         return None
     if progress is True:
-        return Bar()
+        return Bar(what)
     if callable(progress) and not isinstance(progress, type):
         called: Progress = progress
         return called

@@ -73,6 +73,7 @@ class Method(Parameters, ABC):
     problem_: Problem
     device_: str
     run: Run
+    _training: Progress | None = None  # who is told of the training, while `fit` goes on
 
     # -- parameters -------------------------------------------------------------------------------------------
 
@@ -93,8 +94,11 @@ class Method(Parameters, ABC):
     # -- the question -----------------------------------------------------------------------------------------
 
     @final
-    def fit(self, problem: Problem, device: str = "cpu") -> Self:
-        """Learn what the search needs of the problem; returns self."""
+    def fit(self, problem: Problem, device: str = "cpu", progress: Progress | bool | None = None) -> Self:
+        """Learn what the search needs of the problem; returns self.
+
+        progress : called with (steps done, steps in all) by methods that train a network; True for a bar on stderr.
+        """
         if not isinstance(problem, Problem):
             raise also(MethodError, TypeError)(
                 f"fit takes a Problem, not {type(problem).__name__}.", hint="Problem(schema, model, ...) makes one."
@@ -117,7 +121,11 @@ class Method(Parameters, ABC):
             problem = problem.under(problem.schema.plain())
         self.device_ = as_device(device)
         self.problem_ = problem.on(self.device_)
-        self._fit(self.problem_)
+        self._training = as_progress(progress, "training")
+        try:
+            self._fit(self.problem_)
+        finally:
+            self._training = None
         return self
 
     def _fit(self, problem: Problem) -> None:

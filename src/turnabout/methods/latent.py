@@ -1,0 +1,178 @@
+"""The family of methods that search the codes of an auto-encoder: whatever a code decodes to resembles the people.
+
+One conditional network serves everyone: what a person cannot change is given to it, and it draws the rest.
+`LatentSpace` is what searches move in: a code z of each person, decoded to the row that would be printed. Gradients pass
+through the rounding as if it were not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, Self, cast
+
+import torch
+from torch import nn
+
+from turnabout.core import Problem, Run
+from turnabout.methods.gradient import Space
+from turnabout.methods.networks import NetworkMethod
+from turnabout.nn.training import Schedule
+from turnabout.nn.vae import ConditionalVae, train_vae
+from turnabout.typing import Tensor
+
+SCORED = 4096  # accepted background rows whose densities set the threshold, and among which starts are looked for
+FURTHEST = 4.0  # largest absolute entry of a code: the prior is standard normal
+BLOCK = 1 << 22  # numbers in one block of rows that are decoded together
+TRIED = 64  # accepted rows whose codes are tried as a start for a person
+
+
+class RowCoder(Protocol):
+    """A network that decodes codes to rows, and says how likely a row is."""
+
+    def decode(self, z: Tensor, x: Tensor, given: Tensor) -> Tensor: ...
+
+    def elbo(self, x: Tensor, given: Tensor) -> Tensor: ...
+
+
+class LatentSpace(Space):
+    """Codes of n people, z (n, q).
+
+    Parameters
+    ----------
+    problem, x : as every space.
+    coder : the network.
+    first : (n, q) where the search begins.
+    starts : (turn, places of m people) -> (m, q) where it begins again for people without a plan.
+    rest : (n, r) the part of the code that is held, appended to z.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        x: Tensor,
+        coder: RowCoder,
+        first: Tensor,
+        starts: Callable[[int, Tensor], Tensor] | None = None,
+        rest: Tensor | None = None,
+    ):
+        super().__init__(problem, x)
+        self.coder, self.first, self.starts = coder, first, starts
+        self.rest = first[..., :0] if rest is None else rest
+        self.given = given_of(problem, x)
+
+    def take(self, who: Tensor) -> Self:
+        begin = self.starts
+
+        def starts(turn: int, mine: Tensor) -> Tensor:
+            assert begin is not None
+            return begin(turn, who[mine])
+
+        mine = None if begin is None else starts
+        return type(self)(self.problem, self.x[who], self.coder, self.first[who], mine, self.rest[who])
+
+    def start(self, turn: int, met: Tensor, run: Run) -> Tensor:
+        z = self.first.clone()
+        lost = (~met).nonzero().squeeze(1)
+        if turn > 0 and len(lost) and self.starts is not None:
+            z[lost] = self.starts(turn, lost)
+        return z
+
+    def project(self, z: Tensor) -> Tensor:
+        return z.clamp(-FURTHEST, FURTHEST)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """The row as it would be printed; its gradient is that of the row before it was rounded."""
+        soft = self.coder.decode(torch.cat([z, self.rest], -1), self.x, self.given)
+        with torch.no_grad():
+            hard = self.problem.snap(self.x, self.problem.relax(self.x, soft))
+        return soft + (hard - soft).detach()
+
+    def printed(self, z: Tensor) -> Tensor:
+        with torch.no_grad():
+            soft = self.coder.decode(torch.cat([z, self.rest], -1), self.x, self.given)
+            return self.problem.snap(self.x, self.problem.relax(self.x, soft))
+
+
+def given_of(problem: Problem, x: Tensor) -> Tensor:
+    """(n, F) True for features of which a person can change nothing."""
+    low, high = problem.bounds(x)
+    spread = nn.functional.one_hot(problem.schema.feature_of.to(x.device), len(problem.schema)).to(x.dtype)
+    return ((high > low).to(x.dtype) @ spread) == 0
+
+
+class LatentMethod(NetworkMethod):
+    """A method that searches codes; subclasses store the parameters below in their `__init__`.
+
+    Parameters
+    ----------
+    plausible : share of the accepted background rows whose density is lower than that of every row proposed; the
+        method's criterion. Density is the network's bound of log p(features that may change | those that may not).
+    latent, hidden : width of the code and of the hidden layers.
+    training_steps : of 256 rows each; fewer for small tables.
+    seed : of the network.
+    """
+
+    training: ClassVar[tuple[str, ...]] = ("latent", "hidden", "training_steps", "seed")
+
+    plausible: float
+    latent: int
+    hidden: tuple[int, ...]
+    training_steps: int
+
+    threshold_: float
+    anchors_: Tensor
+
+    def _network(self, problem: Problem) -> nn.Module:
+        assert problem.background_x is not None
+        rows = problem.background_x.cpu().float()
+        return ConditionalVae(problem.schema, rows, self.latent, tuple(self.hidden), self.seed)
+
+    def _train(self, network: nn.Module, problem: Problem) -> None:
+        assert isinstance(network, ConditionalVae) and problem.background_x is not None
+        fixed = torch.tensor([f.moves == "fixed" for f in problem.schema.features])
+        schedule = Schedule(self.training_steps)
+        train_vae(network, problem.background_x.float(), fixed, schedule, self.seed, self._training)
+
+    @property
+    def coder(self) -> Any:
+        """The trained network."""
+        return self.network_
+
+    def _fit(self, problem: Problem) -> None:
+        super()._fit(problem)
+        rows, margin = problem.background_x, problem.background_margin
+        assert rows is not None and margin is not None
+        accepted = rows[margin >= 0]
+        if len(accepted) > SCORED:
+            accepted = accepted[torch.linspace(0, len(accepted) - 1, SCORED, device=rows.device).long()]
+        self.anchors_ = accepted
+        density = self.density(accepted, accepted)
+        self.threshold_ = float(density.quantile(self.plausible)) if len(accepted) else -torch.inf
+
+    def density(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(m,) how likely rows x_new (m, d) are, given what the people x (m, d) cannot change."""
+        out = x.new_empty(len(x))
+        for part in blocks(len(x), x.shape[1]):
+            out[part] = cast(Tensor, self.coder.elbo(x_new[part], given_of(self.problem_, x[part])))
+        return out
+
+    def is_plausible(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(m,) whether rows are as likely as most accepted people: the criterion."""
+        with torch.no_grad():
+            return self.density(x, x_new) >= self.threshold_
+
+    def anchor_rows(self, x: Tensor, near: bool) -> Tensor:
+        """(n, k, d) accepted rows of the background as the people x could become them: the nearest, or spread evenly."""
+        k = min(TRIED, len(self.anchors_))
+        at = torch.linspace(0, max(0, len(self.anchors_) - 1), k, device=x.device).long().expand(len(x), k)
+        if near and k:
+            some = blocks(len(x), len(self.anchors_))
+            at = torch.cat([torch.cdist(x[b], self.anchors_, p=1).topk(k, largest=False).indices for b in some])
+        rows = self.anchors_[at]
+        return self.problem_.snap(x.unsqueeze(1).expand_as(rows), rows)
+
+
+def blocks(rows: int, width: int) -> list[slice]:
+    """Slices of rows, each of about `BLOCK` numbers."""
+    size = max(1, BLOCK // max(1, width))
+    return [slice(start, min(rows, start + size)) for start in range(0, rows, size)]
