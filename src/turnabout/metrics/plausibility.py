@@ -17,12 +17,12 @@ from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.metrics.ordinary_rows import OrdinaryRows, RowScores, option_points, ordinary_threshold, real_points
 from turnabout.metrics.row_space import SAME
-from turnabout.metrics.two_sample_auc import DRAWS, LEAST_ROWS, two_sample_auc
+from turnabout.metrics.two_sample_auc import DRAWS, LEAST_ROWS, MOST_ROWS, two_sample_auc
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Tensor
 
 Rows = Literal["options", "real people", "doing nothing"]
-MOST_MEASURED = 4000  # rows of each kind
+MOST_MEASURED = 2500  # rows of each kind
 FEW = "not enough people"
 DISTANCE = (
     "Distances add up over features: the difference of numbers on their [0, 1] scale, 1 for another level of a "
@@ -47,7 +47,7 @@ class Plausibility(Versioned):
     """How plausible first options are, beside held-out real accepted people and the refused people's own rows.
 
     lines : one for each measure and kind of rows, the measures as `plausibility` lists them.
-    fitted, real, seed : accepted background people compared with, real people who are not among them, and the seed.
+    fitted, real, seed : accepted background people compared with, measured real people not among them, and the seed.
     notes : what a reader has to know about these numbers.
     """
 
@@ -270,9 +270,9 @@ def _told_apart(
     people = groups["real people"].z.numpy()
     wanted = max(len(groups["options"].z), len(groups["doing nothing"].z))
     pool = people
-    if len(people) < min(wanted, LEAST_ROWS * 50):
+    if len(people) < min(wanted, MOST_ROWS):
         fitted = ordinary.z[ordinary.fitted].numpy()
-        more = np.random.default_rng(seed).permutation(len(fitted))[: min(wanted, LEAST_ROWS * 50) - len(people)]
+        more = np.random.default_rng(seed).permutation(len(fitted))[: min(wanted, MOST_ROWS) - len(people)]
         pool = np.vstack([people, fitted[more]])
         if len(more):
             notes.append(f"The classifier also learns from {len(more):,} fitted people: too few are held out.")

@@ -11,7 +11,7 @@ from turnabout.schema import Binary, Category, Schema
 from turnabout.typing import Tensor
 
 NEIGHBOURS = 5
-CELLS = 1 << 23  # distances held at a time
+CELLS = 1 << 21  # distances held at a time
 SAME = 1e-9  # rows nearer than this are the same row
 
 
@@ -76,13 +76,12 @@ class RowSpace:
     def distance(self, a: Tensor, b: Tensor) -> Tensor:
         """(n, d), (m, d) -> (n, m) distances (1); exactly 0 between equal rows."""
         flat, steep = self._switches, ~self._switches
-        out = torch.zeros(len(a), len(b), dtype=torch.float64)
-        if bool(flat.any()):  # |p - q| = p + q - 2pq for 0 and 1: one product of matrices; halves add up exactly
-            own, other = a[:, flat] * self.weight[flat], b[:, flat]
-            out += own.sum(1, keepdim=True) + (other @ self.weight[flat]) - 2 * own @ other.T
+        own, other = a[:, flat] * self.weight[flat], b[:, flat]
+        # |p - q| = p + q - 2pq for 0 and 1: one product of matrices, in which halves add up exactly
+        out = torch.addmm(other @ self.weight[flat], own, other.T, alpha=-2).add_(own.sum(1, keepdim=True))
         if bool(steep.any()):
             out += torch.cdist(a[:, steep] * self.weight[steep], b[:, steep] * self.weight[steep], p=1)
-        return out
+        return out  # (1)
 
     def near(
         self, z: Tensor, rows: Tensor, chosen: Tensor, own: Tensor | None = None
