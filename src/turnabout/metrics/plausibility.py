@@ -102,8 +102,8 @@ def plausibility(answer: Recourse, problem: Problem, real: Any = None, seed: int
     """Are first options such as real accepted people are? Each number beside two others that say what it is worth.
 
     Every measure is taken of the first options, of real accepted people who are not among the fitted rows, and of the
-    refused people's own rows, as if they did nothing. An option is no more plausible than real people, and where
-    doing nothing scores as high, the measure says little.
+    refused people's own rows, as if they did nothing. Real people are the mark to reach, and where doing nothing scores
+    as high as they do, the measure says nothing about the method.
 
     - lof_paper: share of inliers by the local outlier factor with 5 neighbours, fitted on accepted background rows,
       cut at -1.5 (as GenRe is evaluated);
