@@ -48,7 +48,9 @@ def test_plans_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
     assert (tmp_path / "ada.png").is_file() and (tmp_path / "pictures" / "plan-Ada-0.png").is_file()
 
 
-@pytest.mark.parametrize("page", ["rules", "training", "risk", "explaining", "files", "favourable", "models"])
+@pytest.mark.parametrize(
+    "page", ["rules", "training", "risk", "explaining", "files", "favourable", "models", "plausibility"]
+)
 def test_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope: dict = {}

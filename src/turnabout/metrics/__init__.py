@@ -1,8 +1,9 @@
 """How good answers are: Recourse -> tidy frame."""
 
+from turnabout.metrics.plausibility import Plausibility, plausibility, plausibility_per_option
 from turnabout.metrics.quality import measure, per_option
 
-__all__ = ["measure", "per_option"]
+__all__ = ["Plausibility", "measure", "per_option", "plausibility", "plausibility_per_option"]
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import torch
@@ -12,12 +10,10 @@ from turnabout.core import Problem, Recourse, Status
 from turnabout.core.different import differ
 from turnabout.core.second_look import smallest_worth
 from turnabout.errors import ProblemError, also
+from turnabout.metrics.ordinary_rows import LOF_NEIGHBOURS, OrdinaryRows
 from turnabout.schema import Number
 from turnabout.schema.features import GRID_NOISE
 from turnabout.schema.raw_cells import floats
-
-NEIGHBOURS = 5
-LOF_NEIGHBOURS = 20
 
 
 def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
@@ -26,8 +22,9 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
     Columns: `valid` (the original model, asked again about the printed row), `cost` (recomputed), `changes` (features
     that differ), `tiny` (a number changes by less than its least_change, or, where it declares none, by less than 1 %
     of the background's ordinary range, between its quantiles at 5 and 95 %), and, with a background:
-    `neighbour_distance` (mean cost to the nearest accepted background rows) and `inlier` (local outlier factor fitted
-    on the accepted background rows says the plan is ordinary).
+    `neighbour_distance` (mean distance to the 5 nearest accepted background rows) and `inlier` (the local outlier
+    factor with 20 neighbours, fitted on the distinct ones among them, says the plan is ordinary); `plausibility` says
+    what these numbers are worth.
     """
     if not isinstance(answer, Recourse) or not isinstance(problem, Problem):
         raise also(ProblemError, TypeError)(
@@ -48,11 +45,12 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
     changed = schema.changed(x, x_new)
     table["changes"] = changed.sum(1).numpy()
     table["tiny"] = _tiny(problem, people, answer.options, changed.numpy())
-    if problem.background_x is not None and problem.background_margin is not None:
-        accepted = problem.background_x[problem.background_margin >= 0].cpu()
-        if len(accepted) > LOF_NEIGHBOURS:
-            table["neighbour_distance"] = _neighbour_distance(problem, accepted, x_new)
-            table["inlier"] = _inlier(accepted.numpy(), x_new.numpy())
+    if problem.background is not None:
+        ordinary = OrdinaryRows.of(problem, hold_out=False, seed=0)
+        if int(ordinary.fitted.sum()) > LOF_NEIGHBOURS and ordinary.lof is not None:
+            scores = ordinary.scores(ordinary.space.points(x_new), paper=False)
+            table["neighbour_distance"] = scores.neighbour
+            table["inlier"] = scores.lof >= ordinary.lof.offset_
     return table
 
 
@@ -92,24 +90,6 @@ def _interval(values: np.ndarray, seed: int, draws: int = 1000) -> tuple[float, 
     rng = np.random.default_rng(seed)
     means = np.array([values[rng.integers(0, len(values), len(values))].mean() for _ in range(draws)])
     return float(values.mean()), float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
-
-
-def _neighbour_distance(problem: Problem, accepted: Any, x_new: Any, rows: int = 64) -> np.ndarray:
-    weighted = problem.schema.gather.sum(1)  # column weights that make L1 count a switch as one
-    out = []
-    for part in torch.split(x_new * weighted, rows):
-        distance = torch.cdist(part, accepted * weighted, p=1)
-        out.append(distance.topk(NEIGHBOURS, largest=False).values.mean(1))
-    return torch.cat(out).numpy()
-
-
-def _inlier(accepted: np.ndarray, x_new: np.ndarray) -> np.ndarray:
-    try:
-        from sklearn.neighbors import LocalOutlierFactor
-    except ImportError:
-        raise ProblemError("the local outlier factor needs scikit-learn.", hint="pip install scikit-learn") from None
-    judge = LocalOutlierFactor(n_neighbors=LOF_NEIGHBOURS, novelty=True).fit(accepted)
-    return judge.predict(x_new) > 0
 
 
 def _tiny(problem: Problem, own: pd.DataFrame, options: pd.DataFrame, changed: np.ndarray) -> np.ndarray:
