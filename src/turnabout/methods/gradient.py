@@ -5,7 +5,7 @@ A method of the family says what it lessens (`loss`) and what it searches (`spac
 - `Space`: the search variable z of each row, which may be the encoded row itself, acts with consequences, or a latent
   code; `decode` turns it into a row, and gradients pass through.
 - `Weights`: how the weight of the cost changes from round to round, and who is searched again.
-- `Assessed`: what a printed row is worth: rows that are allowed and accepted come first, then the cheapest.
+- `Assessed`: what a printed row is worth: rows that meet all that the method aims for come first, then the cheapest.
 - `Cheapest`: the best row of everyone so far.
 """
 
@@ -44,13 +44,13 @@ class Space:
         """The part of some people."""
         return type(self)(self.problem, self.x[who])
 
-    def start(self, turn: int, found: Tensor, run: Run) -> Tensor:
-        """Where a round begins: at x; in later rounds elsewhere, for people without a plan (found (n,) is False)."""
+    def start(self, turn: int, met: Tensor, run: Run) -> Tensor:
+        """Where a round begins: at x; in later rounds elsewhere, for people without a hit (met (n,) is False)."""
         if turn == 0:
             return self.x
         share = torch.as_tensor(run.rng("start", turn).random(self.x.shape[1])).to(self.x)  # the same for everyone
         lo, hi = self.problem.bounds(self.x)
-        return torch.where(found.unsqueeze(1), self.x, self.reachable(lo + share * (hi - lo)))
+        return torch.where(met.unsqueeze(1), self.x, self.reachable(lo + share * (hi - lo)))
 
     def reachable(self, z: Tensor) -> Tensor:
         """The nearest z at which a search may start."""
@@ -125,16 +125,17 @@ class Assessed:
     """What printed rows are worth, (n,) each."""
 
     cost: Tensor  # the lowest is kept; infinite for what is not worth keeping
-    hit: Tensor  # allowed and accepted
+    hit: Tensor  # allowed, accepted, and all else that the method aims for: comes before what is not, at any cost
     margin: Tensor  # the highest is remembered as nearest
 
 
 @dataclass
 class Cheapest(TensorRows):
-    """The cheapest printed row of each of n people (NaN: none), and the x' whose printed row had the highest margin."""
+    """The best printed row of each of n people (NaN: none), and the x' whose printed row had the highest margin."""
 
     row: Tensor  # (n, ..., d)
     cost: Tensor  # (n,) infinite where there is no row
+    met: Tensor  # (n,) whether the row is a hit
     nearest: Tensor  # (n, ..., d)
     margin: Tensor  # (n,)
 
@@ -142,7 +143,7 @@ class Cheapest(TensorRows):
     def none(cls, x: Tensor) -> Self:
         """Nothing yet, for people x (n, ..., d)."""
         nothing, far = torch.full_like(x, torch.nan), x.new_full((len(x),), torch.inf)
-        return cls(nothing, far, nothing.clone(), -far)
+        return cls(nothing, far, torch.zeros_like(far, dtype=torch.bool), nothing.clone(), -far)
 
     @property
     def found(self) -> Tensor:
@@ -222,7 +223,7 @@ class GradientMethod(Method, Generic[S]):
     def _round(self, space: S, turn: int, weight: Tensor, best: Cheapest) -> Tensor:
         """One round; updates best, returns (n,) who met an accepted point."""
         hit = torch.zeros(len(space.x), dtype=torch.bool, device=space.x.device)
-        z, adam = space.start(turn, best.found, self.run).clone(), Adam(self.lr)
+        z, adam = space.start(turn, best.met, self.run).clone(), Adam(self.lr)
         for step in range(1, self.steps + 1):
             z = z.requires_grad_()
             (slope,) = torch.autograd.grad(self.loss(space, z, weight).sum(), z)
@@ -238,12 +239,13 @@ class GradientMethod(Method, Generic[S]):
         """Print the iterate and keep what is better; (n,) who is accepted."""
         row = space.printed(z)
         assessed = self.assess(space, row)
-        hit, better = assessed.hit, (assessed.cost < best.cost).nonzero().squeeze(1)
+        hit, cheaper = assessed.hit, assessed.cost < best.cost
+        better = ((hit & ~best.met) | ((hit == best.met) & cheaper)).nonzero().squeeze(1)
         if len(better):
             sure = self.confirm(space.take(better), row[better])
             hit[better[~sure]] = False
             better = better[sure]
-        best.row[better], best.cost[better] = row[better], assessed.cost[better]
+        best.row[better], best.cost[better], best.met[better] = row[better], assessed.cost[better], hit[better]
         nearer = (assessed.margin > best.margin).nonzero().squeeze(1)
         best.nearest[nearer] = space.take(nearer).decode(z[nearer])
         best.margin[nearer] = assessed.margin[nearer]
