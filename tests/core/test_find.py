@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -65,11 +64,8 @@ def test_numbers_come_as_near_as_the_grid_allows(schema):
 class Sure(Corners):
     """Corners that aim for P(yes) >= 0.7: refinement may not walk below it."""
 
-    def _search(self, x):
-        def is_sure(x, x_new):
-            return self.problem_.margin(x_new) >= 0.2
-
-        return replace(super()._search(x), criterion=is_sure)
+    def criterion(self, x, x_new):
+        return self.problem_.margin(x_new) >= 0.2
 
 
 def test_refinement_keeps_what_a_method_aims_for(problem, people):
@@ -111,8 +107,8 @@ def test_a_model_that_fails_while_further_ways_are_sought_takes_nothing_away(pro
 class Hopeful(Corners):
     """Corners that aim for what nobody can reach."""
 
-    def _search(self, x):
-        return replace(super()._search(x), criterion=lambda x, x_new: self.problem_.margin(x_new) >= 2.0)
+    def criterion(self, x, x_new):
+        return self.problem_.margin(x_new) >= 2.0
 
 
 def test_rows_that_miss_what_a_method_aims_for_are_shown_as_they_are(problem, people):

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from turnabout.core.problem import Problem
-from turnabout.core.refine import Ask
+from turnabout.core.refine import Ask, Criterion
 from turnabout.core.run import Run
 from turnabout.typing import Tensor
 
@@ -28,6 +28,7 @@ class Chunk:
     ranked: bool
     ask: Ask
     run: Run
+    criterion: Criterion | None = None  # what the method aims for beyond acceptance
 
 
 @dataclass

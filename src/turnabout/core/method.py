@@ -58,6 +58,9 @@ class Method(Parameters, ABC):
     exact : whether the first option is the cheapest there is.
     chunk : people searched at a time; the memory of the search grows with this.
     excused : checks of the contract that do not apply, with the reason.
+    criterion : what the method aims for beyond bare acceptance (a robust margin, a density), or None: a method of its
+        own, rows (m, d) of people x (m, d) -> (m,) bool. Refinement drops a change or comes nearer only where it is
+        met, and rows that meet it are shown before rows that do not. The judge asks for acceptance alone.
     """
 
     refuses = MethodError
@@ -69,6 +72,7 @@ class Method(Parameters, ABC):
     exact: ClassVar[bool] = False
     chunk: ClassVar[int] = 2048
     excused: ClassVar[dict[str, str]] = {}
+    criterion: Criterion | None = None
 
     problem_: Problem
     device_: str
@@ -245,13 +249,13 @@ class Method(Parameters, ABC):
         worker = copy.copy(self)  # so that a fitted method may serve several calls at once
         worker.run, before = run, copy.copy(run)
         run.allow(len(rows))
-        chunk = Chunk(problem, intake.table.iloc[rows], x, self.ranked, worker.ask, run)
+        chunk = Chunk(problem, intake.table.iloc[rows], x, self.ranked, worker.ask, run, worker.criterion)
         try:
             with run.within(SEARCH):
                 proposal = worker._search(x)
             verified = stages_for(chunk, proposal).options()
             if run.options > 1 and proposal.plans is None:
-                worker._look_elsewhere(chunk, verified, proposal.criterion)
+                worker._look_elsewhere(chunk, verified)
         except ModelError as error:
             self._give_up(intake, rows, run, complete, error)
             return
@@ -264,13 +268,13 @@ class Method(Parameters, ABC):
         self._check_proofs(chunk, proposal, intake.margin[rows] if asked_all else None)
         builder.add(intake.place[rows], x, verified, proposal, ended)
 
-    def _look_elsewhere(self, chunk: Chunk, verified: Verified, criterion: Criterion | None) -> None:
+    def _look_elsewhere(self, chunk: Chunk, verified: Verified) -> None:
         """For people with fewer options than they asked for: search again without what their options change most.
 
         Whose options meet the method's criterion is shown no further one that does not.
         """
         run, tried = chunk.run, set[tuple[int, frozenset[int]]]()
-        aim = Aim.of(criterion, chunk.x, *verified.so_far(chunk.x))
+        aim = Aim.of(chunk.criterion, chunk.x, *verified.so_far(chunk.x))
         for _ in range(run.options if self.searches_again else 0):
             rows, owner = verified.so_far(chunk.x)
             avoid = dearest(self.problem_, chunk.x, owner.cpu().numpy(), rows)
@@ -303,7 +307,9 @@ class Method(Parameters, ABC):
         place, x = place[able], x[able]
         if not len(x):
             return
-        part = Chunk(problem, chunk.table.iloc[place.cpu().numpy()], x, chunk.ranked, other.ask, chunk.run)
+        part = Chunk(
+            problem, chunk.table.iloc[place.cpu().numpy()], x, chunk.ranked, other.ask, chunk.run, other.criterion
+        )
         with chunk.run.within(SEARCH):
             proposal = other._search(x)
         found = stages_for(part, proposal).options()

@@ -77,7 +77,7 @@ class Problem:
         self.declared_cost = as_cost(cost)
         self.declared_rules = as_rules(rules)
         schema = schema.with_derived([name for rule in self.declared_rules for name in rule.derived])
-        self.schema = schema
+        self.schema = self.declared_schema = schema  # the latter stays as the question was put, before limits and reach
         self.model = filled(model, schema)
         self.background = None if background is None else as_frame(background).reset_index(drop=True)
         self.labels = self._read_labels(labels)

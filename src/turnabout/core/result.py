@@ -15,7 +15,6 @@ import pandas as pd
 from turnabout.core.attribution import Attribution
 from turnabout.core.option_words import changes_in_words
 from turnabout.core.plan import Plans
-from turnabout.core.refine import Criterion
 from turnabout.core.validation import check_document, load_schema
 from turnabout.documents import Versioned
 from turnabout.documents.frames import frame_from_json, frame_to_json
@@ -75,10 +74,6 @@ class Proposal:
     of `impossible` and says why in `proof`. A method whose rows are legal and proved to be the cheapest says so by
     `minimal`: they are then verified as they are, without a walk back that could save nothing.
 
-    What a method aims for beyond bare acceptance (a robust margin, a density) is its `criterion`, rows (m, d) of people
-    x (m, d) -> (m,) bool: refinement drops a change or comes nearer only where it is met, and rows that meet it are
-    shown before rows that do not. The judge asks for acceptance alone.
-
     A method that answers with sequences of actions gives them as `plans`. They are then replayed and verified as they
     stand, and x_new is not looked at.
     """
@@ -88,7 +83,6 @@ class Proposal:
     proof: dict[int, str] = field(default_factory=dict)  # row -> one sentence that can be checked
     minimal: bool = False
     plans: Plans | None = None
-    criterion: Criterion | None = None
 
 
 TABLES = ("steps", "plans", "waived", "provided")  # of an answer, beside its options

@@ -144,8 +144,8 @@ class PointStages(Stages[Candidates]):
         """On legal values; for people with rows that meet the method's criterion, only these rows."""
         chunk, proposal, options = self.chunk, self.proposal, self.run.options
         found = project(chunk, proposal, self.verified)
-        if proposal.criterion is not None and len(found.owner):
-            meets = proposal.criterion(chunk.x[found.owner], found.x_new)
+        if chunk.criterion is not None and len(found.owner):
+            meets = chunk.criterion(chunk.x[found.owner], found.x_new)
             has = torch.zeros(len(chunk.x), dtype=torch.bool, device=meets.device)
             has[found.owner[meets]] = True
             found = found.take((meets | ~has[found.owner]).nonzero().squeeze(1))
@@ -170,7 +170,7 @@ class PointStages(Stages[Candidates]):
 
     def refine(self, waiting: Candidates, aim: float) -> Candidates:
         """Rows that do not clear the aim themselves cannot be walked back under it, but may still be verified."""
-        chunk, criterion = self.chunk, self.proposal.criterion
+        chunk, criterion = self.chunk, self.chunk.criterion
         standard = Standard(self.problem, chunk.ask, aim, lambda: self.run.expired, criterion)
         walked, own = waiting.x_new.clone(), chunk.x[waiting.owner]
         with self.run.within(REFINE):

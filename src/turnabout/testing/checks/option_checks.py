@@ -11,7 +11,9 @@ from turnabout.core import GUARD
 from turnabout.schema import Derived
 from turnabout.testing.by_hand import differs, is_missing, keeps, out_of_reach, position, through_csv, wrong_value
 from turnabout.testing.checks.check import Complaints, check
+from turnabout.testing.generate import Case
 from turnabout.testing.trial import Option, Trial, each_option, options_of
+from turnabout.typing import Tensor
 
 
 @check("what may not change does not change.")
@@ -136,7 +138,9 @@ def drops_nothing_for_free(trial: Trial) -> Complaints:
         own = case.people.loc[[option.person for option, _, _ in less], list(schema.names)]
         x, x_new = schema.encode(own), schema.encode(printed)
         clear = max(GUARD, 10 * problem.model.noise)
-        passes = (problem.violation(x, x_new) <= 0).numpy() & (problem.model.judge(printed) >= clear)
+        shown = pd.DataFrame([option.new[list(schema.names)] for option, _, _ in less], dtype=object)
+        meets = _met(trial, case, x, schema.encode(shown), x_new)
+        passes = meets & (problem.violation(x, x_new) <= 0).numpy() & (problem.model.judge(printed) >= clear)
         for (option, name, _), cost, good in zip(less, problem.cost(x, x_new).tolist(), passes, strict=True):
             told = float(option.new["cost"])
             if good and cost < told - 1e-9:
@@ -144,6 +148,14 @@ def drops_nothing_for_free(trial: Trial) -> Complaints:
                     f"{option}: without its change of '{name}' it is accepted too, and costs {cost:.6g} in place of "
                     f"{told:.6g}."
                 )
+
+
+def _met(trial: Trial, case: Case, x: Tensor, shown: Tensor, x_new: Tensor) -> np.ndarray:
+    """(m,) whether the rows shown and those with one change less, x_new, meet what the method aims for."""
+    criterion = getattr(trial.fitted(case), "criterion", None)
+    if criterion is None:
+        return np.ones(len(x), dtype=bool)
+    return np.asarray(criterion(x, x_new) & criterion(x, shown))
 
 
 def _with_one_change_less(option: Option) -> Iterator[tuple[Option, str, pd.Series]]:
