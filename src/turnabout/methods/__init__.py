@@ -3,7 +3,9 @@
 from turnabout.core import Method as _Method
 from turnabout.methods.action_sequences import ActionSequences
 from turnabout.methods.causal import CausalRecourse, success_probability
+from turnabout.methods.cchvae import Cchvae
 from turnabout.methods.choice import choose, find
+from turnabout.methods.cruds import Cruds
 from turnabout.methods.dice import Dice
 from turnabout.methods.exact_linear import ExactLinear
 from turnabout.methods.growing_spheres import GrowingSpheres
@@ -11,6 +13,7 @@ from turnabout.methods.linear_approximation import LinearApproximation
 from turnabout.methods.local_search import LocalSearch
 from turnabout.methods.nearest_row import NearestRow
 from turnabout.methods.one_step import OneStep
+from turnabout.methods.revise import Revise
 from turnabout.methods.wachter import Wachter
 
 ALL: tuple[type[_Method], ...] = (
@@ -24,12 +27,17 @@ ALL: tuple[type[_Method], ...] = (
     LinearApproximation,
     CausalRecourse,
     ActionSequences,
+    Revise,
+    Cchvae,
+    Cruds,
 )
 
 __all__ = [
     "ALL",
     "ActionSequences",
     "CausalRecourse",
+    "Cchvae",
+    "Cruds",
     "Dice",
     "ExactLinear",
     "GrowingSpheres",
@@ -37,6 +45,7 @@ __all__ = [
     "LocalSearch",
     "NearestRow",
     "OneStep",
+    "Revise",
     "Wachter",
     "choose",
     "find",

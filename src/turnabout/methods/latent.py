@@ -1,8 +1,8 @@
 """The family of methods that search the codes of an auto-encoder: whatever a code decodes to resembles the people.
 
 One conditional network serves everyone: what a person cannot change is given to it, and it draws the rest.
-`LatentSpace` is what searches move in: a code z of each person, decoded to the row that would be printed. Gradients pass
-through the rounding as if it were not there.
+`LatentSpace` is what searches move in: a code z of each person, decoded to the row that would be printed. Gradients
+pass through the rounding as if it were not there.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol, Self, cast
 import torch
 from torch import nn
 
-from turnabout.core import Problem, Run
-from turnabout.methods.gradient import Space
+from turnabout.core import Problem, Proposal, Run
+from turnabout.methods.gradient import Assessed, GradientMethod, Space
 from turnabout.methods.networks import NetworkMethod
 from turnabout.nn.training import Schedule
 from turnabout.nn.vae import ConditionalVae, train_vae
@@ -93,6 +93,11 @@ class LatentSpace(Space):
             return self.problem.snap(self.x, self.problem.relax(self.x, soft))
 
 
+def immutable(problem: Problem) -> Tensor:
+    """(F,) True for features that nobody can change, however they limit themselves."""
+    return torch.tensor([f.moves == "fixed" for f in problem.declared_schema.features])
+
+
 def given_of(problem: Problem, x: Tensor) -> Tensor:
     """(n, F) True for features of which a person can change nothing."""
     low, high = problem.bounds(x)
@@ -106,7 +111,7 @@ class LatentMethod(NetworkMethod):
     Parameters
     ----------
     plausible : share of the accepted background rows whose density is lower than that of every row proposed; the
-        method's criterion. Density is the network's bound of log p(features that may change | those that may not).
+        method's criterion. Density is the network's bound of log p(features that may change | immutable features).
     latent, hidden : width of the code and of the hidden layers.
     training_steps : of 256 rows each; fewer for small tables.
     seed : of the network.
@@ -122,6 +127,9 @@ class LatentMethod(NetworkMethod):
     threshold_: float
     anchors_: Tensor
 
+    def _key(self, problem: Problem) -> tuple[Any, ...]:
+        return (*super()._key(problem), tuple(immutable(problem).tolist()))
+
     def _network(self, problem: Problem) -> nn.Module:
         assert problem.background_x is not None
         rows = problem.background_x.cpu().float()
@@ -129,9 +137,8 @@ class LatentMethod(NetworkMethod):
 
     def _train(self, network: nn.Module, problem: Problem) -> None:
         assert isinstance(network, ConditionalVae) and problem.background_x is not None
-        fixed = torch.tensor([f.moves == "fixed" for f in problem.schema.features])
         schedule = Schedule(self.training_steps)
-        train_vae(network, problem.background_x.float(), fixed, schedule, self.seed, self._training)
+        train_vae(network, problem.background_x.float(), immutable(problem), schedule, self.seed, self._training)
 
     @property
     def coder(self) -> Any:
@@ -146,23 +153,24 @@ class LatentMethod(NetworkMethod):
         if len(accepted) > SCORED:
             accepted = accepted[torch.linspace(0, len(accepted) - 1, SCORED, device=rows.device).long()]
         self.anchors_ = accepted
-        density = self.density(accepted, accepted)
+        density = self.density(accepted)
         self.threshold_ = float(density.quantile(self.plausible)) if len(accepted) else -torch.inf
 
-    def density(self, x: Tensor, x_new: Tensor) -> Tensor:
-        """(m,) how likely rows x_new (m, d) are, given what the people x (m, d) cannot change."""
+    def density(self, x: Tensor) -> Tensor:
+        """(m,) how likely rows x (m, d) are, given their immutable features."""
         out = x.new_empty(len(x))
+        fixed = immutable(self.problem_).to(x.device)
         for part in blocks(len(x), x.shape[1]):
-            out[part] = cast(Tensor, self.coder.elbo(x_new[part], given_of(self.problem_, x[part])))
+            out[part] = cast(Tensor, self.coder.elbo(x[part], fixed.expand(len(x[part]), -1)))
         return out
 
-    def is_plausible(self, x: Tensor, x_new: Tensor) -> Tensor:
-        """(m,) whether rows are as likely as most accepted people: the criterion."""
+    def criterion(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(m,) whether rows are as likely as most accepted people."""
         with torch.no_grad():
-            return self.density(x, x_new) >= self.threshold_
+            return self.density(x_new) >= self.threshold_
 
     def anchor_rows(self, x: Tensor, near: bool) -> Tensor:
-        """(n, k, d) accepted rows of the background as the people x could become them: the nearest, or spread evenly."""
+        """(n, k, d) accepted background rows as the people x could become them: the nearest, or spread evenly."""
         k = min(TRIED, len(self.anchors_))
         at = torch.linspace(0, max(0, len(self.anchors_) - 1), k, device=x.device).long().expand(len(x), k)
         if near and k:
@@ -170,6 +178,43 @@ class LatentMethod(NetworkMethod):
             at = torch.cat([torch.cdist(x[b], self.anchors_, p=1).topk(k, largest=False).indices for b in some])
         rows = self.anchors_[at]
         return self.problem_.snap(x.unsqueeze(1).expand_as(rows), rows)
+
+    def start_codes(self, x: Tensor, first: Tensor, near: bool) -> Tensor:
+        """(n, q) the code of an accepted row that decodes to the row of highest margin for the person."""
+        rows, z = self.anchor_rows(x, near), first.clone()
+        for b in blocks(len(x), rows.shape[1] * rows.shape[2]) if rows.shape[1] else ():
+            own = x[b].unsqueeze(1).expand_as(rows[b])
+            codes, _ = self.coder.encode(rows[b], given_of(self.problem_, own))
+            margin = self.ask(LatentSpace(self.problem_, own, self.coder, codes).printed(codes))  # (n, k)
+            best = margin.argmax(1)
+            z[b] = codes[torch.arange(len(best), device=x.device), best]
+        return z
+
+
+class LatentDescent(LatentMethod, GradientMethod[LatentSpace]):
+    """A method that descends along a loss of codes.
+
+    Parameters
+    ----------
+    kappa : margin to reach beyond bare acceptance, in the model's own scale.
+    """
+
+    kappa: float
+
+    def loss(self, space: LatentSpace, z: Tensor, weight: Tensor) -> Tensor:
+        row = space.decode(z)
+        f, c = space.problem.model.margin, space.problem.cost
+        return (self.kappa - f(row)).clamp(min=0) + weight * c(space.x, row)  # (1)
+
+    def assess(self, space: LatentSpace, row: Tensor) -> Assessed:
+        seen = super().assess(space, row)
+        hit = seen.hit.clone()
+        hit[seen.hit] = self.criterion(space.x[seen.hit], row[seen.hit])
+        return Assessed(seen.cost, hit, seen.margin)
+
+    def _search(self, x: Tensor) -> Proposal:
+        best = self.descend(self.space(x))
+        return Proposal(torch.stack([best.row, best.nearest], 1))
 
 
 def blocks(rows: int, width: int) -> list[slice]:

@@ -6,10 +6,8 @@ from typing import Self
 
 import torch
 
-from turnabout.core import Proposal
 from turnabout.errors import MethodError
-from turnabout.methods.gradient import Assessed, GradientMethod
-from turnabout.methods.latent import LatentMethod, LatentSpace, blocks, given_of
+from turnabout.methods.latent import LatentDescent, LatentSpace, given_of
 from turnabout.parameters import Each, Finite, Positive, Share, Whole, checked
 from turnabout.typing import Tensor
 
@@ -28,7 +26,7 @@ from turnabout.typing import Tensor
     training_steps=Whole(1),
     seed=Whole(0),
 )
-class Revise(LatentMethod, GradientMethod[LatentSpace]):
+class Revise(LatentDescent):
     r"""The nearest accepted row that a VAE decodes.
 
     For each refused person x with code z_0, the mean of q(z | x), solves
@@ -99,32 +97,6 @@ class Revise(LatentMethod, GradientMethod[LatentSpace]):
             first, _ = self.coder.encode(x, given_of(self.problem_, x))
 
         def starts(turn: int, mine: Tensor) -> Tensor:
-            return self._start(x[mine], first[mine], near=turn % 2 == 1)
+            return self.start_codes(x[mine], first[mine], near=turn % 2 == 1)
 
         return LatentSpace(self.problem_, x, self.coder, first, starts)
-
-    def _start(self, x: Tensor, first: Tensor, near: bool) -> Tensor:
-        """(n, q) the code of an accepted row that decodes to the row of highest margin for the person."""
-        rows, z = self.anchor_rows(x, near), first.clone()
-        for b in blocks(len(x), rows.shape[1] * rows.shape[2]) if rows.shape[1] else ():
-            own = x[b].unsqueeze(1).expand_as(rows[b])
-            codes, _ = self.coder.encode(rows[b], given_of(self.problem_, own))
-            margin = self.ask(LatentSpace(self.problem_, own, self.coder, codes).printed(codes))  # (n, k)
-            best = margin.argmax(1)
-            z[b] = codes[torch.arange(len(best), device=x.device), best]
-        return z
-
-    def loss(self, space: LatentSpace, z: Tensor, weight: Tensor) -> Tensor:
-        row = space.decode(z)
-        f, c = space.problem.model.margin, space.problem.cost
-        return (self.kappa - f(row)).clamp(min=0) + weight * c(space.x, row)  # (1)
-
-    def assess(self, space: LatentSpace, row: Tensor) -> Assessed:
-        seen = super().assess(space, row)
-        hit = seen.hit.clone()
-        hit[seen.hit] = self.is_plausible(space.x[seen.hit], row[seen.hit])
-        return Assessed(seen.cost, hit, seen.margin)
-
-    def _search(self, x: Tensor) -> Proposal:
-        best = self.descend(self.space(x))
-        return Proposal(torch.stack([best.row, best.nearest], 1), criterion=self.is_plausible)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,9 +34,9 @@ class Schedule:
 
 
 def perceptron(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
-    """Linear layers with SiLU between them, of first weights uniform within sqrt(3 / inputs), drawn from a generator."""
+    """Linear layers with SiLU between them; first weights are uniform within sqrt(3 / inputs)."""
     parts: list[nn.Module] = []
-    for i, o in zip(widths, widths[1:]):
+    for i, o in itertools.pairwise(widths):
         linear = nn.utils.skip_init(nn.Linear, i, o)
         bound = math.sqrt(3 / max(1, i))
         with torch.no_grad():
@@ -78,7 +79,7 @@ def train(
         value = loss(some, step / steps, noise).mean()
         if not bool(torch.isfinite(value)):
             break
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         nn.utils.clip_grad_norm_(network.parameters(), CLIP)
         optimizer.step()
         if (step + 1) % looks == 0 or step + 1 == steps:

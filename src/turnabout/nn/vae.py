@@ -25,8 +25,9 @@ class ConditionalVae(nn.Module):
         log p(x | c) >= E_{q(z | x, c)} log p(x | z, c) - KL(q(z | x, c) || N(0, I)) = ELBO(x, c)            (1)
 
     with a Gaussian q, the KL term weighted by 0.1: with its full weight rare values are not worth their place in the
-    code, and people for whom they are the only way are told that there is none. Which features are given changes from row to row: in training at random, in use whatever a
-    person cannot or will not change. So one network serves every question about the same people.
+    code, and people for whom they are the only way are told that there is none. Which features are given changes
+    from row to row: in training at random, in use whatever a person cannot or will not change. So one
+    network serves every question about the same people.
 
     Parameters
     ----------
@@ -54,10 +55,10 @@ class ConditionalVae(nn.Module):
     def outputs(self, z: Tensor, x: Tensor, given: Tensor) -> Tensor:
         """Codes (..., q), and the rows whose given features hold, -> outputs (..., width)."""
         known = self.heads.standardise(x) * self.heads.spread_given(given)
-        return self.decoder(torch.cat([z, known, given.to(x.dtype)], -1))  # type: ignore[no-any-return]
+        return self.decoder(torch.cat([z, known, given.to(x.dtype)], -1))
 
     def decode(self, z: Tensor, x: Tensor, given: Tensor) -> Tensor:
-        """Codes -> likeliest rows (..., d), with what is given of x as it is there; gradients are those of expectations."""
+        """Codes -> likeliest rows (..., d), with what is given of x; gradients are those of expectations."""
         raw = self.outputs(z, x, given)
         row = self.heads.predict(raw)
         row = row + (self.heads.mode(raw) - row).detach()

@@ -1,0 +1,126 @@
+"""Gradient search in the part of a code that tells accepted from refused people (Downs et al., 2020)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import torch
+from torch import nn
+
+from turnabout.core import Problem
+from turnabout.errors import MethodError
+from turnabout.methods.latent import LatentDescent, LatentSpace, given_of, immutable
+from turnabout.nn.csvae import ConditionalSubspaceVae, train_csvae
+from turnabout.nn.training import Schedule
+from turnabout.parameters import Each, Finite, Positive, Share, Whole, checked
+from turnabout.typing import Tensor
+
+BEYOND = 0.5  # how much further from the refused each further start lies, in distances of the two priors
+
+
+@checked(
+    MethodError,
+    lam=Positive(),
+    kappa=Finite(least=0),
+    plausible=Share(below=1),
+    lr=Positive(),
+    steps=Whole(1),
+    rounds=Whole(1),
+    patience=Whole(1),
+    latent=Whole(1),
+    label_width=Whole(1),
+    hidden=Each(Whole(1)),
+    training_steps=Whole(1),
+    seed=Whole(0),
+)
+class Cruds(LatentDescent):
+    r"""The nearest accepted row among those that differ from the person in what the label depends on.
+
+    A conditional subspace VAE codes each row as (w, z): w for what depends on being accepted, z for the rest. For each
+    refused person x with z the mean of q(z | x), solves
+
+        min over w   max(0, kappa - f(g(w, z))) + lam * c(x, g(w, z))                                   (1)
+
+    by gradient descent from the mean of the accepted people's w, where g decodes to the row that would be printed,
+    given what the person cannot change. lam is raised as long as the person is accepted, and lowered otherwise; people
+    who are not accepted start again with w further from that of the refused. Of the accepted rows met, the cheapest
+    is proposed that is as likely, as an accepted person's row, as most accepted people's.
+
+    Labels are those of the problem, and without labels the model's own decisions. The published code leaves the output
+    unbounded, decodes what the person cannot change and does not round; it takes the square of the Euclidean distance
+    for the cost.
+
+    Use it where plans must resemble accepted people, and typical ones are better than near ones.
+
+    Parameters
+    ----------
+    lam : first weight of the cost; larger keeps closer to x.
+    kappa : margin to reach beyond bare acceptance, in the model's own scale.
+    plausible : share of the accepted background rows that are less likely than every row proposed.
+    lr, steps : Adam's step size in w, and its count in each round.
+    rounds : rounds of the search over weights and starts.
+    patience : steps between two looks at the row.
+    latent, label_width, hidden : width of z, of w, and of the hidden layers.
+    training_steps : of the network, 256 rows each.
+    seed : of the network.
+
+    References
+    ----------
+    Downs, Chu, Yacoby, Doshi-Velez, Pan (2020), CRUDS: Counterfactual recourse using disentangled subspaces.
+    """
+
+    training: ClassVar[tuple[str, ...]] = ("latent", "label_width", "hidden", "training_steps", "seed")
+
+    def __init__(
+        self,
+        lam: float = 0.1,
+        kappa: float = 0.1,
+        plausible: float = 0.1,
+        lr: float = 0.1,
+        steps: int = 50,
+        rounds: int = 4,
+        patience: int = 5,
+        latent: int = 8,
+        label_width: int = 2,
+        hidden: tuple[int, ...] = (128, 64),
+        training_steps: int = 3000,
+        seed: int = 0,
+    ):
+        self.lam = lam
+        self.kappa = kappa
+        self.plausible = plausible
+        self.lr = lr
+        self.steps = steps
+        self.rounds = rounds
+        self.patience = patience
+        self.latent = latent
+        self.label_width = label_width
+        self.hidden = hidden
+        self.training_steps = training_steps
+        self.seed = seed
+
+    @classmethod
+    def small(cls) -> Self:
+        return cls(steps=20, rounds=3, latent=4, hidden=(32,), training_steps=150)
+
+    def _network(self, problem: Problem) -> nn.Module:
+        assert problem.background_x is not None
+        rows, hidden = problem.background_x.cpu().float(), tuple(self.hidden)
+        return ConditionalSubspaceVae(problem.schema, rows, self.latent, self.label_width, hidden, self.seed)
+
+    def _train(self, network: nn.Module, problem: Problem) -> None:
+        rows, margin = problem.background_x, problem.background_margin
+        assert isinstance(network, ConditionalSubspaceVae) and rows is not None and margin is not None
+        labels = margin >= 0 if problem.labels is None else problem.labels
+        schedule = Schedule(self.training_steps)
+        train_csvae(network, rows.float(), labels, immutable(problem), schedule, self.seed, self._training)
+
+    def space(self, x: Tensor) -> LatentSpace:
+        refused, accepted = self.coder.prior
+        with torch.no_grad():
+            z, _ = self.coder.encode(x, given_of(self.problem_, x))
+
+        def starts(turn: int, mine: Tensor) -> Tensor:
+            return (accepted + turn * BEYOND * (accepted - refused)).expand(len(mine), -1)
+
+        return LatentSpace(self.problem_, x, self.coder, accepted.expand(len(x), -1), starts, z)
