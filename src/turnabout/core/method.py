@@ -54,7 +54,8 @@ class Method(Parameters, ABC):
     needs_background : whether the problem must carry a background table.
     needs_actions : whether the problem must carry actions; such a method proposes plans of steps.
     ranked : whether options are shown cheapest first (the default) or in the order proposed.
-    searches_again : whether further options are looked for by another search without some features.
+    searches_again : whether `find` searches more than once: within what people usually do first, and for further ways.
+    finds_ways : whether the search itself looks for ways without the features that cost most; then `find` does not.
     exact : whether the first option is the cheapest there is.
     chunk : people searched at a time; the memory of the search grows with this.
     excused : checks of the contract that do not apply, with the reason.
@@ -69,6 +70,7 @@ class Method(Parameters, ABC):
     needs_actions: ClassVar[bool] = False
     ranked: ClassVar[bool] = True
     searches_again: ClassVar[bool] = True
+    finds_ways: ClassVar[bool] = False
     exact: ClassVar[bool] = False
     chunk: ClassVar[int] = 2048
     excused: ClassVar[dict[str, str]] = {}
@@ -275,7 +277,7 @@ class Method(Parameters, ABC):
         """
         run, tried = chunk.run, set[tuple[int, frozenset[int]]]()
         aim = Aim.of(chunk.criterion, chunk.x, *verified.so_far(chunk.x))
-        for _ in range(run.options if self.searches_again else 0):
+        for _ in range(run.options if self.searches_again and not self.finds_ways else 0):
             rows, owner = verified.so_far(chunk.x)
             avoid = dearest(self.problem_, chunk.x, owner.cpu().numpy(), rows)
             groups: dict[frozenset[int], list[int]] = {}

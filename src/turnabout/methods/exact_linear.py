@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from turnabout.core import Method, Problem, Proposal
-from turnabout.core.candidates import places
+from turnabout.core.candidates import places, repeats
 from turnabout.core.verify import clearance
 from turnabout.costs import L2, Cost, PercentileShift, Scaled, Weighted
 from turnabout.errors import MethodError
@@ -74,6 +74,7 @@ class ExactLinear(Method):
 
     requires = Additive
     exact: ClassVar[bool] = True
+    finds_ways: ClassVar[bool] = True
     chunk: ClassVar[int] = 8192
 
     def __init__(self, tolerance: float = 1e-9, nodes: int = 1000, seconds: float = 10.0):
@@ -201,17 +202,18 @@ class ExactLinear(Method):
     # -- further options --------------------------------------------------------------------------------------
 
     def _others(self, x: Tensor, best: Tensor) -> list[Tensor]:
-        """Cheapest rows (n, d) that leave alone features which earlier ones change."""
+        """Cheapest rows (n, d) that leave alone features which earlier ones change, where that is another set."""
         plans: list[Tensor] = []
         owner = torch.isfinite(best).all(1).nonzero().squeeze(1)
         parent = best[owner]
         blocked = torch.zeros(len(owner), len(self.problem_.schema), dtype=torch.bool, device=x.device)
-        have = torch.ones(len(x), dtype=torch.long, device=x.device)
+        whose, ways = owner, self.problem_.schema.changed(x[owner], parent)  # features changed by each plan so far
         for _ in range(GENERATIONS):
             row, feature = self.problem_.schema.changed(x[owner], parent).nonzero(as_tuple=True)
             who = owner[row]
             out = blocked[row].clone()
             out[torch.arange(len(row), device=x.device), feature] = True
+            have = torch.bincount(whose, minlength=len(x))
             wanted = have[who] < self.run.options
             who, out = _distinct(who[wanted], out[wanted])
             if not len(who) or self.run.expired:
@@ -219,12 +221,15 @@ class ExactLinear(Method):
             rows, _ = self._solve(x[who], out, self._moves(x[who], out))
             found = torch.isfinite(rows).all(1)
             owner, parent, blocked = who[found], rows[found], out[found]
-            place = places(owner)
+            both = torch.cat([whose, owner]), torch.cat([ways, self.problem_.schema.changed(x[owner], parent)])
+            fresh = ~repeats(both[0], both[1].to(x.dtype))
+            new = fresh[len(whose) :]
+            whose, ways, mine, rows = both[0][fresh], both[1][fresh], owner[new], parent[new]
+            place = places(mine)
             for slot in range(int(place.max()) + 1 if len(place) else 0):
                 plan = torch.full_like(x, torch.nan)
-                plan[owner[place == slot]] = parent[place == slot]
+                plan[mine[place == slot]] = rows[place == slot]
                 plans.append(plan)
-            have += torch.bincount(owner, minlength=len(x))
         return plans
 
     # -- proofs -----------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 
@@ -67,6 +67,7 @@ class LocalSearch(Method):
     """
 
     chunk = 512
+    finds_ways: ClassVar[bool] = True
 
     def __init__(self, rounds: int = 4, plans: int = 24, kicks: int = 1, samples: int = 64, exhaustive: int = 4096):
         self.rounds = rounds
