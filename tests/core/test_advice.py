@@ -218,6 +218,23 @@ def test_limits_that_make_no_sense(bank, limits, text):
 # -- effort ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("method", [ta.methods.ExactLinear(), ta.methods.LocalSearch()], ids=repr)
+def test_what_is_near_is_looked_for_first_turn_by_turn(method):
+    """The margin is a + 3 b - 300 / 2: within 10 of each a person gains 40, within 20 80, and within 40 160."""
+    reach = {"absolute": 40, "usual": [0.25, 0.5]}
+    schema = Schema(tuple(Number(name, low=0, high=200, step=1, moves="up", reach=reach) for name in "ab"))
+    classifier = LogisticRegression().fit(pd.DataFrame({"a": [0, 200], "b": [0, 200]}), [0, 1])
+    classifier.coef_, classifier.intercept_ = np.array([[1.0, 3.0]]), np.array([-299.5])
+    model = ta.models.wrap(classifier, schema)
+    table = pd.DataFrame({"a": 0, "b": [88, 76, 60, 40]}, index=["near", "further", "far", "out"])  # short by 35.5, ...
+    answer = method.fit(ta.Problem(schema, model, ta.costs.L1())).find(table)
+    moved = (answer.options[["a", "b"]].droplevel("option") - table).loc[["near", "further", "far"]]
+    assert moved.to_numpy().tolist() == [[6, 10], [12, 20], [0, 40]]
+    assert answer.status["out"] == ta.Status.IMPOSSIBLE  # proved within all of the reach
+    at_once = schema.plain().features[0]
+    assert at_once.turns == 0 and len(schema.nearer()) == 2 and not schema.plain().nearer()
+
+
 def test_effort_by_hand():
     schema = Schema((Number("a", high=1000, step=1), Category("c", levels=("x", "y", "z"))))
     background = pd.DataFrame({"a": [*range(0, 100), 1000], "c": ["x", "y", "z"] * 33 + ["x", "x"]})

@@ -123,7 +123,14 @@ def test_levels_within_reach():
 def test_files_hold_choices():
     schema = Schema(
         (
-            Number("income", high=1e5, step=1, useful_step=500, least_change=1000, reach=Reach(relative=0.2)),
+            Number(
+                "income",
+                high=1e5,
+                step=1,
+                useful_step=500,
+                least_change=1000,
+                reach=Reach(relative=0.2, usual=(0.2, 0.5)),
+            ),
             Ordinal("edu", levels=("a", "b", "c"), reach=Reach(steps=1)),
         )
     )
@@ -147,6 +154,9 @@ def test_files_hold_choices():
         (lambda: Reach(relative=-0.1), "relative=-0.1"),
         (lambda: Reach(low=3, high=1), "from low=3 to high=1"),
         (lambda: Reach(absolute="far"), "absolute='far'"),
+        (lambda: Reach(absolute=1, usual=[0.5, 0.2]), r"usual=\[0.5, 0.2\]"),
+        (lambda: Reach(absolute=1, usual=0), "usual=0"),
+        (lambda: Reach(absolute=1, usual="half"), "usual='half'"),
         (lambda: Ordinal("n", levels=("a", "b"), reach={"relative": 0.1}), "are counted"),
     ],
 )

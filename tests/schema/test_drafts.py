@@ -207,7 +207,8 @@ def test_choices_by_hand():
     values = np.arange(0, 10_001, 1.0)
     drafted = draft_choices(values, 1.0, 0.0, 10_000.0, values[values >= 2000])
     assert (drafted.useful_step, drafted.least_change) == (100.0, 200.0)
-    assert (drafted.reach.absolute, drafted.reach.low, drafted.reach.high) == (9000.0, 2100.0, 9900.0)
+    assert (drafted.reach.absolute, drafted.reach.low, drafted.reach.high) == (18000.0, 2100.0, 9900.0)
+    assert drafted.reach.shares == (0.2, 0.5)
     assert draft_choices(values[:5], 1.0, 0.0, 4.0, None).reach is None
 
 

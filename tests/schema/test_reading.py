@@ -241,7 +241,7 @@ def test_infer_reads_numbers_beside_none_as_numbers():
     schema = Schema.infer(table)
     assert schema["n"] == Binary("n", levels=(1.0, 3.0), missing=True)
     assert schema["f"] == Number(
-        "f", low=0.1, high=0.25, decimals=2, least_change=0.01, reach=Reach(absolute=0.15, high=0.1, usual=0.4)
+        "f", low=0.1, high=0.25, decimals=2, least_change=0.01, reach=Reach(absolute=0.3, high=0.1, usual=(0.2, 0.5))
     )  # 119 of 120 have 0.1
     assert [feature.plain() for feature in schema] == [
         Binary("n", levels=(1.0, 3.0), missing=True),

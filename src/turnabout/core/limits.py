@@ -97,19 +97,18 @@ def by_limits(
 
 
 def near_first(groups: Iterable[SearchGroup], intake: Intake) -> Iterator[SearchGroup]:
-    """Each group within what people usually do, and then those who have no option there within all they can reach.
+    """Each group within what people usually do, and then those who have no option there within more, and at last all.
 
-    What is not found near by proves nothing, so that proofs come from the second search.
+    What is not found near by proves nothing, so that proofs come from the last search.
     """
     for group in groups:
-        near = group.problem.schema.near()
-        if near is None:
-            yield group
-            continue
-        yield replace(group, problem=group.problem.under(near.features), complete=False)
-        left = intake.builder.status[intake.place[group.rows]] != Status.FOUND
-        if left.any():
-            yield replace(group, rows=group.rows[left])
+        left = group.rows
+        for schema in group.problem.schema.nearer():
+            if len(left):
+                yield replace(group, problem=group.problem.under(schema.features), rows=left, complete=False)
+            left = left[intake.builder.status[intake.place[left]] != Status.FOUND]
+        if len(left):
+            yield replace(group, rows=left)
 
 
 def limits_within(limits: Mapping[int, PersonLimits], people: pd.Index) -> dict[Any, dict[str, Limit]]:

@@ -69,12 +69,18 @@ class Feature(ABC):
         given = {name for name in CHOICES if getattr(self, name, None) is not None}
         return replace(self, **dict.fromkeys(given)) if given else self  # type: ignore[type-var]
 
-    def near(self) -> Self:
-        """This feature as far as people usually go; itself where nothing is said of that."""
+    @property
+    def turns(self) -> int:
+        """In how many turns options are looked for before all of its reach is."""
         reach: Reach | None = getattr(self, "reach", None)
-        if reach is None or reach.usual == 1:
+        return 0 if reach is None else len(reach.shares)
+
+    def near(self, turn: int) -> Self:
+        """This feature as far as people go in a turn; itself where nothing is said of that."""
+        reach: Reach | None = getattr(self, "reach", None)
+        if reach is None or not reach.shares:
             return self
-        return replace(self, reach=reach.near())  # type: ignore[type-var]
+        return replace(self, reach=reach.near(turn))  # type: ignore[type-var]
 
     def encoding(self) -> Json:
         """What reading and writing it depends on."""

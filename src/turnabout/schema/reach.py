@@ -29,8 +29,8 @@ class Reach:
     steps : largest change in levels of an ordinal, or in steps of a number that has some.
     per_year : largest change in one year, in units; with `years`, the time that a plan may take.
     low, high : lowest and highest new value, such as those that accepted people have.
-    usual : share of the distances (1) within which options are looked for first; what lies further is only shown to
-        people who have no option within it. 1 for all of them at once.
+    usual : share of the distances (1) within which options are looked for first, or rising shares that are tried one
+        after the other; what lies further is only shown to people who have no option within it. 1 for all at once.
     """
 
     absolute: float | None = None
@@ -40,12 +40,12 @@ class Reach:
     years: float = 1.0
     low: float | None = None
     high: float | None = None
-    usual: float = 1.0
+    usual: float | tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is None:
+            if value is None or field.name == "usual":
                 continue
             if not is_number(value) or not math.isfinite(value):
                 raise SchemaError(
@@ -55,8 +55,7 @@ class Reach:
             if field.name not in ("low", "high") and value < 0:
                 raise SchemaError(f"a reach has {field.name}={value!r}.", hint="a distance is 0 or more.")
             object.__setattr__(self, field.name, int(value) if field.name == "steps" else float(value))
-        if not 0 < self.usual <= 1:
-            raise SchemaError(f"a reach has usual={self.usual!r}.", hint="use a share above 0, 1 at most.")
+        object.__setattr__(self, "usual", _shares(self.usual))
         if self.low is not None and self.high is not None and self.low > self.high:
             raise SchemaError(
                 f"a reach goes from low={self.low:g} to high={self.high:g}.", hint="low must not be above high."
@@ -70,14 +69,25 @@ class Reach:
             math.inf if self.relative is None else self.relative
         )
 
-    def near(self) -> Reach:
-        """The part of it that is looked at first."""
-        short = {name: value * self.usual for name in DISTANCES if (value := getattr(self, name)) is not None}
-        return replace(self, **short, usual=1.0)
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Rising shares below 1 within which options are looked for, one after the other."""
+        return _shares(self.usual)
+
+    def near(self, turn: int) -> Reach:
+        """The part of it that is looked at in a turn; all of it after the last."""
+        if turn >= len(self.shares):
+            return replace(self, usual=())
+        share = self.shares[turn]
+        short = {name: value * share for name in DISTANCES if (value := getattr(self, name)) is not None}
+        return replace(self, **short, usual=())
 
     def to_dict(self) -> Json:
         """The limits that are given."""
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+        out = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+        if self.shares:
+            out["usual"] = self.shares[0] if len(self.shares) == 1 else list(self.shares)
+        return out
 
     def __str__(self) -> str:
         """In words: "by at most 20 % of their own value, not above 5"."""
@@ -94,9 +104,19 @@ class Reach:
             parts.append(f"not below {self.low:g}")
         if self.high is not None:
             parts.append(f"not above {self.high:g}")
-        if self.usual < 1:
-            parts.append(f"first within {100 * self.usual:g} % of that")
+        if self.shares:
+            parts.append(f"first within {', then '.join(f'{100 * share:g} %' for share in self.shares)} of that")
         return ", ".join(parts) or "anywhere"
+
+
+def _shares(usual: object) -> tuple[float, ...]:
+    """Rising shares below 1, of a share or several."""
+    given = tuple(usual) if isinstance(usual, (list, tuple)) else (usual,)
+    if not all(is_number(v) and 0 < v <= 1 for v in given) or list(given) != sorted(set(given)):
+        raise SchemaError(
+            f"a reach has usual={shown(usual)}.", hint="use a share above 0, 1 at most, or rising ones: [0.2, 0.5]."
+        )
+    return tuple(float(v) for v in given if v < 1)
 
 
 def as_reach(feature: str, given: object) -> Reach | None:

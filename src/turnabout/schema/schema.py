@@ -133,12 +133,10 @@ class Schema(Saved):
         """The same schema without useful steps, least changes and reach: every legal value may be chosen."""
         return replace(self, features=tuple(feature.plain() for feature in self.features))
 
-    def near(self) -> Schema | None:
-        """The schema within what people usually do; None where nothing is said of that."""
-        near = [feature.near() for feature in self.features]
-        if all(a is b for a, b in zip(near, self.features, strict=True)):
-            return None
-        return replace(self, features=tuple(near))
+    def nearer(self) -> list[Schema]:
+        """The schema within what people usually do, turn by turn, each wider than the one before; without itself."""
+        turns = range(max((feature.turns for feature in self.features), default=0))
+        return [replace(self, features=tuple(f.near(turn) for f in self.features)) for turn in turns]
 
     def encodes_like(self, other: Schema) -> bool:
         """Whether both read and write tables alike; directions, names and choices may differ."""

@@ -14,8 +14,8 @@ STEPS = 40  # useful steps between the quartiles, at least
 ENDINGS = (1000.0, 500.0, 250.0, 100.0, 50.0, 25.0, 12.0, 10.0, 6.0, 5.0, 3.0, 2.0)
 ENDS = 0.9  # share of the values that are multiples of a step in which people count
 WORTH = 0.02  # share of the ordinary range that a change must have to be worth making
-FAR = 1.0  # ordinary ranges that a person can go
-USUAL = 0.4  # share of that within which options are looked for first
+FAR = 2.0  # ordinary ranges that a person can go
+USUAL = (0.2, 0.5)  # shares of that within which options are looked for first, one after the other
 ACCEPTED = (0.005, 0.995)  # quantiles of accepted people between which new values lie
 FEW = 30  # people below whom nothing is learned from quantiles
 
