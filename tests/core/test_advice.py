@@ -342,6 +342,29 @@ def test_the_review_sees_each_concern():
     assert f"{len(seen) - 3} more" in seen.brief
 
 
+def test_the_review_compares_with_similar_people():
+    """Accepted people over 60 earn up to 90,000, younger ones up to 50,000."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 80, 800)
+    table = pd.DataFrame({"age": age, "income": rng.integers(30, np.where(age > 60, 90, 50)) * 1000})
+    schema = Schema((Number("age", low=18, high=99, step=1, moves="fixed"), Number("income", high=99_000, step=1)))
+    people = pd.DataFrame({"age": [30, 70], "income": [20_000, 20_000]}, index=["young", "old"])
+    options = people.assign(income=80_000, cost=1.0, margin=1.0)
+    options.index = pd.MultiIndex.from_product([people.index, [0]], names=["person", "option"])
+    status = pd.Series([ta.Status.FOUND] * 2, index=people.index, dtype=object)
+    why = pd.DataFrame(columns=["reason", "best_margin", "asked", "binds", "proof"])
+    answer = ta.Recourse(people, options, status, why, "by hand", 0.0)
+    good = pd.Series(table.income > 29_500)
+    model = ta.models.wrap(lambda t: (t["income"] > 29_500).astype(float), schema)
+    (seen,) = [
+        c
+        for c in answer.review(ta.Problem(schema, model, background=table, labels=good)).concerns
+        if c.kind == "unlike similar people"
+    ]
+    assert (seen.feature, seen.count, seen.of) == ("income", 1, 2) and "person young" in seen.says
+    assert seen.mend == "income: reach: {absolute: 29000}"
+
+
 def test_the_review_of_sensible_advice_is_short(bank):
     table, _, models, problems = bank
     refused = table[~models[0].predict(table)].head(20)

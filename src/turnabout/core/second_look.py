@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+import torch
 
 from turnabout.core.different import differ
 from turnabout.core.option_words import provided_words
@@ -29,6 +30,8 @@ TINY = 0.01  # share of the ordinary range below which a change is hardly worth 
 MOST = 0.6  # share of people whose first option uses one feature, from which on it looks like a loophole
 ENOUGH = 10  # people below whom no share is judged
 TOGETHER = 0.8  # correlation of ranks from which on two columns move together
+SIMILAR = 50  # accepted people, alike in what cannot change, with whom a person's new values are compared
+LOOKED_AT = 4096  # accepted people among whom these are looked for
 SHOWN = 3
 
 
@@ -36,8 +39,8 @@ SHOWN = 3
 class Concern(Document):
     """One thing to look at.
 
-    kind : "tiny", "odd amounts", "unseen values", "loophole", "against the direction", "not theirs to change",
-        "moves alone", "nearly the same" or "inconsistent".
+    kind : "tiny", "odd amounts", "unseen values", "unlike similar people", "loophole", "against the direction",
+        "not theirs to change", "moves alone", "nearly the same" or "inconsistent".
     feature : the column; "" where it is about whole options.
     count, of : how many options, or pairs of options, of how many.
     says : a sentence with an example.
@@ -213,6 +216,41 @@ class _Reading:
                 )
                 mend = f"{name}: reach: {{low: {low:g}, high: {high:g}}}"
                 yield from self._concern("unseen values", name, beyond, "no accepted person has that", mend)
+                yield from self._unlike(name, own, new, moved & ~beyond)
+
+    @cached_property
+    def similar(self) -> tuple[pd.DataFrame, np.ndarray] | None:
+        """Accepted people, and (o, SIMILAR) the places of those most like each option's person in fixed features."""
+        problem, good = self.problem, self.accepted
+        if problem is None or good is None or len(good) < 2 * SIMILAR:
+            return None
+        schema = problem.schema
+        fixed = [schema.slices[j] for j, f in enumerate(schema.features) if f.moves == "fixed" and f.width]
+        if not fixed:
+            return None
+        good = good.iloc[np.linspace(0, len(good) - 1, min(len(good), LOOKED_AT)).astype(int)]
+        columns = [column for part in fixed for column in range(part.start, part.stop)]
+        x, others = schema.read(self.own).x[:, columns], schema.read(good).x[:, columns]
+        near = [torch.cdist(part, others, p=1).topk(SIMILAR, largest=False).indices for part in x.split(1024)]
+        return good, torch.cat(near).numpy()
+
+    def _unlike(self, name: str, own: np.ndarray, new: np.ndarray, moved: np.ndarray) -> Iterator[Concern]:
+        if self.similar is None:
+            return
+        good, near = self.similar
+        values = floats(good[name])[near]
+        low, high = (
+            np.where(np.isnan(values), np.inf, values).min(1),
+            np.where(np.isnan(values), -np.inf, values).max(1),
+        )
+        with np.errstate(invalid="ignore"):
+            up = new > own
+            unlike = moved & (low <= high) & np.where(up, new > high, new < low)
+            room = np.maximum(np.where(up, high - own, own - low), 0)
+        if unlike.any():
+            why = f"none of the {SIMILAR} accepted people most like them, in what cannot change, has that"
+            mend = f"{name}: reach: {{absolute: {np.median(room[unlike]):g}}}"
+            yield from self._concern("unlike similar people", name, unlike, why, mend)
 
     def _not_theirs(self, name: str) -> Iterator[Concern]:
         for kind, why in FIXED.items():

@@ -9,6 +9,7 @@ PLAIN_CONCERNS = {
     "tiny": "Changes too small to be worth making",
     "odd amounts": "Amounts that nobody counts in",
     "unseen values": "Values that no accepted person has",
+    "unlike similar people": "Values that no accepted person like them has",
     "loophole": "One column that most people are sent to",
     "against the direction": "Changes that nobody should be advised to make",
     "not theirs to change": "Changes that are not the person's to make",
