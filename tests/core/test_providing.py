@@ -133,6 +133,8 @@ def test_a_provided_cell_is_told_as_a_range(moves, provided, said):
     assert told[told.person == "Ada"].to.tolist() == [said, 20]
     assert told[told.person == "Bo"].to.tolist() == [50.0]
     assert said in answer._repr_html_()
+    assert answer.of("Ada").loc["income", "option 0"] == said and answer.of("Ada").loc["hours"].tolist() == [10, 20]
+    assert answer.of("Bo").loc["income"].tolist() == [20.0, 50.0]
     assert answer.changes().to.iloc[0] in provided  # the table of numbers stays one
     pd.testing.assert_frame_equal(told.drop(columns="to"), answer.changes().drop(columns="to"))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core.attribution import Attribution
-from turnabout.core.option_words import changes_in_words
+from turnabout.core.option_words import changes_in_words, provided_words
 from turnabout.core.plan import Plans
 from turnabout.core.validation import check_document, load_schema
 from turnabout.documents import Versioned
@@ -226,7 +226,10 @@ class Recourse(Versioned):
         return changes_in_words(self)
 
     def of(self, person: Any) -> pd.DataFrame:
-        """One person's options beside their own row, features down, only where something changes."""
+        """One person's options beside their own row, features down, only where something changes.
+
+        A missing cell to provide reads "at least 3,160 (up to 8,260)".
+        """
         try:
             known = person in self.people.index
         except TypeError:  # a list, say
@@ -239,7 +242,9 @@ class Recourse(Versioned):
         columns: dict[str, Any] = {"now": self.people[self.choices].iloc[place]}
         mine = self.options.index.get_level_values("person") == person
         for (_, option), row in self.options[mine].iterrows():
-            columns[f"option {option}"] = row[self.choices]
+            cells = row[self.choices]
+            words = {name: said for name in self.choices if (said := provided_words(self, person, option, name))}
+            columns[f"option {option}"] = pd.Series(cells.to_dict() | words) if words else cells
         table = pd.DataFrame(columns)
         if table.shape[1] == 1:
             return table
