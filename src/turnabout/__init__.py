@@ -21,7 +21,7 @@ if _TYPE_CHECKING:
         train,
     )
     from turnabout.actions import Action, ActionSet
-    from turnabout.core import Attribution, Method, Problem, Proposal, Recourse, Status
+    from turnabout.core import Attribution, Method, Problem, ProblemFile, Proposal, Recourse, Status
     from turnabout.errors import TurnaboutError
     from turnabout.methods import find
     from turnabout.schema import Binary, Category, Derived, Number, Ordinal, Passthrough, Reach, Schema
@@ -40,6 +40,7 @@ __all__ = [
     "Ordinal",
     "Passthrough",
     "Problem",
+    "ProblemFile",
     "Proposal",
     "Reach",
     "Recourse",
@@ -64,7 +65,7 @@ __all__ = [
 
 _HOME = {
     "actions": ("Action", "ActionSet"),
-    "core": ("Attribution", "Method", "Problem", "Proposal", "Recourse", "Status"),
+    "core": ("Attribution", "Method", "Problem", "ProblemFile", "Proposal", "Recourse", "Status"),
     "errors": ("TurnaboutError",),
     "methods": ("find",),
     "schema": ("Binary", "Category", "Derived", "Number", "Ordinal", "Passthrough", "Reach", "Schema"),

@@ -29,6 +29,7 @@ from turnabout.audit.risk.risk_report import RiskReport
 from turnabout.core import Method, Problem, Recourse
 from turnabout.core.arguments import as_landing, as_progress
 from turnabout.core.landing_targets import Calibration, Landing, Mirror
+from turnabout.core.limits import limits_left
 from turnabout.core.report_parts import answer_part, model_part, readable_people
 from turnabout.core.second_look import Review
 from turnabout.documents import Document
@@ -162,6 +163,7 @@ def report(
     noise: Noise | float | None = 0.1,
     retrain: Retraining | None = None,
     bootstrap: int = 2000,
+    limits: Any = None,
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> AuditReport:
@@ -188,6 +190,7 @@ def report(
         it says nothing of P(good), the model is calibrated on the people whose outcome is known.
     noise : execution noise: `Noise`, or standard deviations of each column; None or 0 for none.
     retrain : how the model was made, to train it again and see which options it honors.
+    limits : what single people will not or cannot change, as of `Method.find`; options keep to it.
     seed : same seed, same report.
     progress : called with (done, total), from 0 again for each search; True for a bar.
     """
@@ -199,8 +202,10 @@ def report(
         noise_used, noise_notes = _execution_noise(problem, noise)
         lands = _landing(problem, whom, landing, observed)
         fitted = fitted_to(problem, method)
-        first = fitted.find(whom.people, seed=seed, progress=called)
-        answer = first if lands is None else fitted.find(whom.people, seed=seed, progress=called, landing=lands)
+        own = limits_left(limits, as_frame(people).index, whom.people.index, problem.schema)
+        find = partial(fitted.find, whom.people, seed=seed, progress=called, limits=own)
+        first = find()
+        answer = first if lands is None else find(landing=lands)
         risk_of = partial(
             risk_of_recourse, problem.model, whom.people, whom.labels, accept=accept, compliance=compliance, gain=gain,
             loss=loss, observed=observed, outside=outside, bootstrap=bootstrap, seed=seed,
@@ -234,7 +239,7 @@ def report(
         "observed": observed, "accept": as_asked(accept), "compliance": as_asked(compliance), "gain": gain,
         "loss": loss, "landing": None if landing is None else str(landing), "noise": as_asked(noise), "seed": seed,
         "outside": outside, "bootstrap": bootstrap, "retrain": 0 if refits is None else refits.models,
-        "groups": list(whom.groups.columns),
+        "groups": list(whom.groups.columns), "limits": len(own),
     }  # fmt: skip
     command = call_of("turnabout.audit.report", "problem, people, labels", asked)
     return replace(made, asked=asked, warnings=tuple(warned), command=command)

@@ -15,6 +15,7 @@ from turnabout.cli.screen import say, stdout_for_data
 from turnabout.cli.shared_options import (
     CostFile,
     IdColumn,
+    LimitsFile,
     MethodName,
     ModelFile,
     Out,
@@ -50,6 +51,7 @@ def audit_recourse(
     ] = None,
     rules: RulesFile = None,
     cost: CostFile = None,
+    limits: LimitsFile = None,
     method: MethodName = None,
     groups: Annotated[
         list[str] | None,
@@ -104,8 +106,9 @@ def audit_recourse(
     _check_together(gain, loss, landing, observed)
     where = read_landing(landing)
     named = NamedFiles(
-        people, model, schema, background, rules, cost, threshold, target, id_column, beside=(labels, *(groups or ()))
-    )
+        people, model, schema, background, rules, cost, limits, threshold, target, id_column,
+        beside=(labels, *(groups or ())),
+    )  # fmt: skip
     with stdout_for_data(), recorded() as warned, Bar("auditing") as progress:
         question = pose(named, for_report=True)
         repaid = read_repaid(question, labels, yes, observed)
@@ -116,7 +119,7 @@ def audit_recourse(
             question.problem(question.table if question.background is None else question.background, known),
             question.table, repaid, method=chosen, groups=attributes, accept=accept, compliance=compliance, gain=gain,
             loss=loss, landing=where, observed=observed, outside=outside, noise=noise, retrain=again,
-            bootstrap=bootstrap, seed=seed, progress=progress,
+            bootstrap=bootstrap, seed=seed, progress=progress, limits=question.limits,
         )  # fmt: skip
     asked = {"people": people, "model": str(model), "labels": labels, "background": background, "landing": landing}
     report = of_files(report, question, asked, warned)

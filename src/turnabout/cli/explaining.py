@@ -14,6 +14,7 @@ from turnabout.cli.screen import say, stdout_for_data
 from turnabout.cli.shared_options import (
     CostFile,
     IdColumn,
+    LimitsFile,
     MethodName,
     ModelFile,
     Out,
@@ -51,6 +52,7 @@ def explain_people(
     ] = None,
     rules: RulesFile = None,
     cost: CostFile = None,
+    limits: LimitsFile = None,
     explainer: Annotated[
         Name | None, typer.Option(help="How to explain; Shapley values, exact where that is feasible, if left out.")
     ] = None,
@@ -77,14 +79,14 @@ def explain_people(
     files = check_out(out)
     chosen = None if method is None else method_named(method)
     named = NamedFiles(
-        people, model, schema, background, rules, cost, threshold=threshold, target=target, id_column=id_column
+        people, model, schema, background, rules, cost, limits, threshold=threshold, target=target, id_column=id_column
     )
     with stdout_for_data(), recorded() as warned, Bar("finding recourse") as progress:
         question = pose(named, for_report=True)
         rows = question.table if question.background is None else question.background
         report = explain.report(
             question.problem(rows), question.table, explainer=explainer, output=output, method=chosen, most=most,
-            seed=seed, progress=progress,
+            seed=seed, progress=progress, limits=question.limits,
         )  # fmt: skip
     report = of_files(report, question, {"people": people, "model": str(model), "background": background}, warned)
     say(str(report))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from turnabout.core import ProblemFile
     from turnabout.rules import Box, Region
     from turnabout.schema import Schema
 
@@ -97,17 +98,34 @@ def read_region(
     return region
 
 
-def read_frame(model: Any, schema: Path | None, reach: list[str] | None) -> tuple[Schema | None, list[Region]]:
-    """The schema and the region for a search: as given, else those that a model of `turnabout train` brings along."""
+def read_frame(model: Any, schema: Path | None, reach: list[str] | None) -> tuple[ProblemFile | None, list[Region]]:
+    """The schema file and the region for a search: as given, else what a model of `turnabout train` brings along."""
+    from turnabout.core import ProblemFile
     from turnabout.rules import Region
     from turnabout.schema import Schema
 
     own = getattr(model, "schema", None)
-    known = Schema.load(schema) if schema is not None else own if isinstance(own, Schema) else None
-    if reach and known is None:
+    brought = ProblemFile(own) if isinstance(own, Schema) else None
+    file = brought if schema is None else ProblemFile.load(schema)
+    if reach and file is None:
         raise typer.BadParameter("it names columns of a schema; give one by --schema.", param_hint="--reach")
-    region = read_region(reach, None, known, None) if reach and known is not None else getattr(model, "region", None)
-    return known, [region] if isinstance(region, Region) else []
+    region = read_region(reach, None, file.schema, None) if reach and file else getattr(model, "region", None)
+    return file, [region] if isinstance(region, Region) else []
+
+
+def read_schema_alone(path: Path, command: str) -> Schema:
+    """The schema of a file that says no more: a promise that leaves rules out would be broken by them."""
+    from turnabout.core import ProblemFile
+
+    file = ProblemFile.load(path)
+    said = [name for name in ("rules", "limits") if getattr(file, name)]
+    if said:
+        raise typer.BadParameter(
+            f"the schema file has {' and '.join(said)}, which `turnabout {command}` does not keep: what it promises "
+            "could then not be done. Give it a schema file without them.",
+            param_hint="--schema",
+        )
+    return file.schema
 
 
 def moving(region: Region | None, schema: Schema) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ import typer
 from turnabout.cli.app import actions_app, app
 from turnabout.cli.named_files import read_table, set_id
 from turnabout.cli.outputs import check_folder
-from turnabout.cli.posed_question import NamedFiles, pose
+from turnabout.cli.posed_question import NamedFiles, limits_left, pose
 from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data
 from turnabout.cli.shared_options import IdColumn, QueryLimit, RulesFile, Seed, Target, Threshold, TimeLimit
 from turnabout.progress_bar import Bar
@@ -77,16 +78,20 @@ def plan(
         files: dict[str, Any] = {"--model": model, "--schema": schema, "--actions": actions, "--background": background}
         given = files | {"--rules": rules, "--threshold": threshold, "--target": target}
         problem, table = from_domain(domain, whole, people, id_column, given)
+        limits: dict[Any, dict[str, Any]] = {}
     else:
         if whole:
             raise typer.BadParameter("only a --domain can be had in whole numbers.", param_hint="--whole")
-        problem, table = from_files(people, model, schema, actions, background, rules, threshold, target, id_column)
+        problem, table, limits = from_files(
+            people, model, schema, actions, background, rules, threshold, target, id_column
+        )
     table = only(table, person or [])
     method = ActionSequences(max_steps=max_steps, score=score, robust=robust, certify=certify).fit(problem)
     with stdout_for_data(), Bar("finding plans") as progress:
         answer = method.find(
-            table, options=options, seed=seed, time_limit=time_limit, query_limit=query_limit, progress=progress
-        )
+            table, options=options, seed=seed, time_limit=time_limit, query_limit=query_limit, progress=progress,
+            limits=limits_left(limits, table),
+        )  # fmt: skip
     say(repr(answer))
     write_plans(answer, problem, format)
     if picture is not None:
@@ -170,8 +175,8 @@ def from_files(
     threshold: float | None,
     target: str | None,
     id_column: str | None,
-) -> tuple[Problem, pd.DataFrame]:
-    """The problem that the files pose, and the people who ask."""
+) -> tuple[Problem, pd.DataFrame, dict[Any, dict[str, Any]]]:
+    """The problem that the files pose, the people who ask, and limits of single ones; actions have their own prices."""
     from turnabout.actions import ActionSet
 
     needed = {"PEOPLE": people, "--model": model, "--schema": schema, "--actions": actions}
@@ -184,8 +189,8 @@ def from_files(
     declared = ActionSet.load(actions)
     rows = None if background is None else str(background)
     named = NamedFiles(people, model, schema, rows, rules, threshold=threshold, target=target, id_column=id_column)
-    question = pose(named, own_region=False)
-    return question.problem(question.background, actions=declared), question.table
+    question = replace(pose(named, own_region=False), cost=None)
+    return question.problem(question.background, actions=declared), question.table, question.limits
 
 
 def only(table: pd.DataFrame, labels: list[str]) -> pd.DataFrame:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Format = Literal["json", "csv", "table"]
 UnseenLevels = Literal["avoid", "allow"]
+FileKind = Literal["schema", "rules", "cost", "limits"]
 
 
 @app.command()
@@ -93,14 +94,13 @@ def find(
 
     A model made by `turnabout train` brings its schema and how far columns may move.
     """
-    from turnabout.core import limits_file
     from turnabout.methods import find as find_recourse
 
     chosen = None if method is None else method_named(method)
     where = read_landing(landing)
     named = NamedFiles(
-        people, model, schema, None if background is None else str(background), rules, cost, threshold, target,
-        id_column, reach, beside=() if labels is None else (labels,),
+        people, model, schema, None if background is None else str(background), rules, cost, limits,
+        threshold, target, id_column, reach, beside=() if labels is None else (labels,),
     )  # fmt: skip
     with stdout_for_data(), Bar("finding recourse") as progress:
         question = pose(named, unseen_levels=None if unseen_levels == "avoid" else unseen_levels)
@@ -121,7 +121,7 @@ def find(
             query_limit=query_limit,
             progress=progress,
             landing=where,
-            limits=None if limits is None else limits_file.load(limits, question.table.index),
+            limits=question.limits,
         )
         concerns = answer.review(question.problem(question.background)) if review else None
     say(repr(answer))
@@ -202,13 +202,29 @@ def infer(
 
 @schema_app.command("review")
 def review_schema(schema: Annotated[Path, typer.Argument(help="Schema, YAML or JSON.")]) -> None:
-    """Print a schema as a table for somebody who knows the people, and what was guessed when it was drafted."""
-    from turnabout.schema import Schema
+    """Print a schema as a table for somebody who knows the people, and what was guessed when it was drafted.
 
-    read = Schema.load(schema)
-    out.print(frame_table(read.summary(), "What may change, and how"))
-    for note in read.notes:
-        out.print(f"- {note}", markup=False, highlight=False)
+    What the file says beside the features is printed too: rules, the cost, and limits of single people.
+    """
+    from turnabout.core import ProblemFile
+
+    read = ProblemFile.load(schema)
+    out.print(frame_table(read.schema.summary(), "What may change, and how"))
+    told = [f"rule: {rule}" for rule in read.rules] + ([] if read.cost is None else [f"cost: {read.cost}"])
+    told += [f"limit: {person}, {', '.join(entries)}" for person, entries in read.limits.items()]
+    for line in (*told, *read.schema.notes):
+        out.print(f"- {line}", markup=False, highlight=False)
+
+
+@schema_app.command("json-schema")
+def print_json_schema(
+    name: Annotated[FileKind, typer.Argument(help="The kind of file: schema files hold the others.")] = "schema",
+) -> None:
+    """Print the JSON Schema of schema files, or of rules, costs or limits, for editors to check and complete them."""
+    from turnabout.core import editor_schema
+    from turnabout.documents.text import write_json
+
+    print(write_json(editor_schema(name), indent=2))
 
 
 def spelled(name: str) -> str:

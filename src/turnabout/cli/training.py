@@ -13,7 +13,7 @@ import typer
 from turnabout.cli.app import app
 from turnabout.cli.named_files import class_named, load_model, open_table, read_table
 from turnabout.cli.outputs import check_files
-from turnabout.cli.people_options import check_few_move, read_accepted, read_box, read_region
+from turnabout.cli.people_options import check_few_move, read_accepted, read_box, read_region, read_schema_alone
 from turnabout.cli.screen import frame_table, say, stdout_for_data, talk
 from turnabout.cli.shared_options import Alpha, Epsilon, ModelFile, Reach, Seed, Target, Yes
 from turnabout.progress_bar import Bar
@@ -60,10 +60,9 @@ def train_model(
     import joblib
 
     from turnabout import train
-    from turnabout.schema import Schema
 
     check_files(out=out, certificate=certificate)
-    known = Schema.load(schema)
+    known = read_schema_alone(schema, "train")
     table = read_table(people, known, by_look=[label])
     accepted = read_accepted(table, label, yes, known)
     region = read_region(reach if deviations is None else None, None, known, None)
@@ -119,11 +118,11 @@ def calibrate_model(
 ) -> None:
     """Find the highest threshold at which nearly everyone is accepted or can reach acceptance, as a promise."""
     from turnabout import train
-    from turnabout.schema import Schema, read_tables
+    from turnabout.schema import read_tables
     from turnabout.train.estimator import Estimator
 
     fitted = load_model(model)
-    known = schema_of(fitted) if schema is None else Schema.load(schema)
+    known = schema_of(fitted) if schema is None else read_schema_alone(schema, "calibrate")
     files = [None if path is None else open_table(path) for path in (people, trained_on, used_on)]
     tables = iter(read_tables([file for file in files if file is not None], known, by_look=[group or ""]))
     table, seen, new = (None if file is None else next(tables) for file in files)

@@ -116,6 +116,12 @@ def limits_within(limits: Mapping[int, PersonLimits], people: pd.Index) -> dict[
     return {people[place]: dict(own) for place, own in limits.items()}
 
 
+def limits_left(limits: Any, people: pd.Index, left: pd.Index, schema: Schema) -> dict[Any, dict[str, Limit]]:
+    """Limits as they were written for people, by label, of those who are left for a report; refuses who is unknown."""
+    named = limits_within(read_limits(limits, people, schema), people)
+    return {label: own for label, own in named.items() if label in left}
+
+
 def told(limits: PersonLimits) -> str:
     """Limits in words."""
     return "; ".join(text for name, limit in limits if (text := limit.says(name)))

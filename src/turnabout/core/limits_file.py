@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ def load(path: str | Path, people: pd.Index) -> dict[Any, dict[str, Any]]:
     """
     name = f"the file of limits {str(Path(path))!r}"
     given = _mapping(path, name) if Path(path).suffix.lower() in MAPPINGS else _table(path, name)
+    return for_people(given, people, name)
+
+
+def for_people(given: Mapping[Any, Mapping[str, Any]], people: pd.Index, name: str) -> dict[Any, dict[str, Any]]:
+    """Limits of people by their labels, from limits by the texts of these; refuses who is not there, or not one."""
     labels: dict[str, list[Any]] = {}
     for label in people:
         labels.setdefault(str(label), []).append(label)
@@ -50,12 +56,17 @@ def load(path: str | Path, people: pd.Index) -> dict[Any, dict[str, Any]]:
             )
         if found[0] in out:
             raise MethodError(f"{name} names the person {str(person)!r} twice.", hint="put their limits together.")
-        out[found[0]] = entries
+        out[found[0]] = dict(entries)
     return out
 
 
 def _mapping(path: str | Path, name: str) -> dict[Any, Any]:
     found = read_file(path, "the limits in {}", f"{name} is not valid", MethodError, EXAMPLE)
+    return check_entries(found, name)
+
+
+def check_entries(found: object, name: str) -> dict[Any, Any]:
+    """People and their limits as plain values, or an error that says what stands there instead."""
     if not isinstance(found, dict):
         raise MethodError(f"{name} holds {shown(found)} and does not map people to limits.", hint=EXAMPLE)
     for person, entries in found.items():

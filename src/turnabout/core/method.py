@@ -201,6 +201,11 @@ class Method(Parameters, ABC):
         run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit, refines=bool(refine))
         given, progress, landing = as_people(people), as_progress(progress), as_landing(landing)
         own_limits = read_limits(limits, given.index, problem.schema)
+        if own_limits and self.needs_actions:
+            raise MethodError(
+                f"person {given.index[min(own_limits)]!r} has limits, to which plans of actions do not keep.",
+                hint="say them as preconditions of the actions, like new income <= 60000, or leave limits out.",
+            )
         if landing is not None:
             return LandingMethod(self, landing, own_limits).answer(given, run, progress)
         intake = take_in(problem, given, self.device_, run)

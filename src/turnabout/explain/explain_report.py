@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from turnabout.core import Attribution, Method, Problem, Recourse
 from turnabout.core.arguments import as_progress
+from turnabout.core.limits import limits_left
 from turnabout.core.report_parts import answer_part, model_part, readable_people
 from turnabout.documents import Document
 from turnabout.documents.frames import plain
@@ -100,6 +101,7 @@ def report(
     output: Output = "margin",
     method: Method | type[Method] | str | None = None,
     most: int = 20,
+    limits: Any = None,
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> ExplainReport:
@@ -123,6 +125,7 @@ def report(
     method : what finds the plans that reasons are checked against, or its name; chosen by what the model offers when
         None.
     most : refused people whose reasons are written out, the first ones.
+    limits : what single people will not or cannot change, as of `Method.find`; plans and reasons keep to it.
     seed : same seed, same report.
     progress : called with (people done, people in all) while plans are searched; True for a bar.
     """
@@ -130,15 +133,16 @@ def report(
     with recorded() as warned:
         given, _, notes = readable_people(as_frame(people), problem.schema)
         table = problem.schema.table(given)
+        own = limits_left(limits, as_frame(people).index, table.index, problem.schema)
         attribution = attribute(problem, table, explainer, output, seed)
-        answer = fitted_to(problem, method).find(table, seed=seed, progress=called)
-        told = reasons(answer, problem, attribution if attribution.kind == "contribution" else None)
+        answer = fitted_to(problem, method).find(table, seed=seed, progress=called, limits=own)
+        told = reasons(answer, problem, attribution if attribution.kind == "contribution" else None, limits=own)
         made = ExplainReport(
-            {"explainer": as_asked(explainer), "output": output, "most": most, "seed": seed},
+            {"explainer": as_asked(explainer), "output": output, "most": most, "limits": len(own), "seed": seed},
             model_part(problem.model),
             attribution,
             told,
-            responsiveness(problem, answer.people),
+            responsiveness(problem, answer.people, limits=own),
             answer,
             tuple({"person": plain(person), "text": told.of(person)} for person in told.people.index[:most]),
             notes=notes,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,6 +26,7 @@ from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.projection import Projection
 from turnabout.schema.put import put, retype
 from turnabout.schema.reading import Reading
+from turnabout.schema.schema_file import check_there
 from turnabout.schema.table import as_frame
 from turnabout.typing import Json, Tensor
 
@@ -324,17 +323,8 @@ class Schema(Saved):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what save wrote."""
-        if not isinstance(path, (str, os.PathLike)):
-            raise SchemaError(
-                f"load takes the path of a file, not {type(path).__name__}.",
-                hint="Schema.from_yaml and Schema.from_json read texts, Schema.from_dict plain values.",
-            )
-        with contextlib.suppress(OSError):  # what cannot even be looked at is told by reading it
-            if not Path(path).exists():
-                raise SchemaError(
-                    f"there is no schema file {str(path)!r}.", hint="`turnabout schema infer` writes one."
-                )
+        """Read what save wrote; of a file that also says rules, a cost or limits (`ProblemFile`) the features alone."""
+        check_there(path)
         return super().load(path)
 
     @classmethod

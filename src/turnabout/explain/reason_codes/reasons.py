@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from turnabout.core import Attribution, Problem, Recourse, Status
+from turnabout.core.limits import limits_left
 from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.explain.reason_codes.responsiveness import responsiveness
@@ -151,7 +152,13 @@ class Reasons(Document):
     values=Whole(2),
 )
 def reasons(
-    answer: Recourse, problem: Problem, attribution: Attribution | None = None, most: int = 4, *, values: int = 2000
+    answer: Recourse,
+    problem: Problem,
+    attribution: Attribution | None = None,
+    most: int = 4,
+    *,
+    values: int = 2000,
+    limits: Any = None,
 ) -> Reasons:
     """At most four principal reasons for each refusal, marked by whether the person can act on them.
 
@@ -171,7 +178,7 @@ def reasons(
     problem : the question that it answers; its model must decide as the answer says.
     attribution : contributions of all refused people, to the features of the schema.
     most : reasons for each person.
-    values : as for responsiveness.
+    values, limits : as for responsiveness.
     """
     schema, refused = problem.schema, answer.people.index[answer.refused.to_numpy(dtype=bool)]
     _check_decisions(answer, problem)
@@ -179,7 +186,8 @@ def reasons(
     told = () if attribution is None else tuple(attribution.notes)
     if not len(refused):
         return Reasons(_empty(), _people(answer, refused, {}, {}), schema, ordered_by, answer.made_by, told)
-    table = responsiveness(problem, answer.people.loc[refused], values).table.drop(columns="reachable")
+    own = limits_left(limits, answer.people.index, refused, schema)
+    table = responsiveness(problem, answer.people.loc[refused], values, own).table.drop(columns="reachable")
     table = _with_plan(table, answer, schema)
     each = np.full(len(table), np.nan) if weights is None else weights.ravel()
     table.insert(0, "contribution", pd.Series(each, index=table.index, dtype="Float64"))

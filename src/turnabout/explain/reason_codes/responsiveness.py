@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from turnabout.core import Problem, verify
+from turnabout.core.limits import PersonLimits, limited, read_limits
 from turnabout.documents import Document, plain_records
 from turnabout.errors import ExplainError
 from turnabout.markup import report_html
@@ -20,6 +21,7 @@ from turnabout.solvers.feature_counts import Count, breaks, count_steps, try_val
 from turnabout.typing import Json, Tensor
 
 FIXED = "the schema fixes it"
+LIMITED = "their own limits leave it as it is"
 MISSING = "their value is missing, and stays so"
 AT_END = "no other value is within their reach"
 FORBIDDEN = "the rules forbid every change of it alone"
@@ -98,7 +100,7 @@ class Responsiveness(Document):
 
 
 @checked(ExplainError, problem=Instance(Problem, hint="write Problem(schema, model, ...)."), values=Whole(2))
-def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Responsiveness:
+def responsiveness(problem: Problem, people: Any, values: int = 2000, limits: Any = None) -> Responsiveness:
     r"""Share of a feature's reachable changes that turn a refusal into a yes, for each refused person and feature.
 
         share_f(x) = #{v in R_f(x) : margin(x with f = v) is clear of 0} / #R_f(x)                                (1)
@@ -122,6 +124,7 @@ def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Respons
     problem : the question; its rules limit what is reachable, its actions are not looked at.
     people : accepted ones are left out.
     values : how many values of a feature are tried, at most, where they are tried one by one.
+    limits : what single people will not or cannot change, as of `Method.find`.
 
     References
     ----------
@@ -136,8 +139,23 @@ def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Respons
     everyone = problem.schema.encode(table)
     margin = problem.judge(table)
     refused = np.flatnonzero(~(margin >= 0))  # where the model fails on a row, that is no yes
-    own, x = table.iloc[refused], everyone[refused]
-    doubted = torch.as_tensor(~problem.reads_back(own, x, margin[refused])) if len(x) else torch.zeros(0).bool()
+    own = read_limits(limits, frame.index, problem.schema)
+    alike: dict[PersonLimits, list[int]] = {} if len(refused) else {(): []}  # people who share limits
+    for row in refused.tolist():
+        alike.setdefault(own.get(row, ()), []).append(row)
+    parts = []
+    for said, rows in alike.items():
+        asked = limited(problem, said) if said else problem
+        parts.append(_scores(asked, table.iloc[rows], everyone[rows], margin[rows], values))
+    order = np.argsort([row for rows in alike.values() for row in rows])  # people as they stand in the table
+    features = np.arange(len(problem.schema))
+    lines = pd.concat(parts).iloc[(len(features) * order[:, None] + features).ravel()]
+    return Responsiveness(lines, len(frame), len(refused))
+
+
+def _scores(problem: Problem, own: pd.DataFrame, x: Tensor, margin: np.ndarray, values: int) -> pd.DataFrame:
+    """The table of refused people, with features within people."""
+    doubted = torch.as_tensor(~problem.reads_back(own, x, margin)) if len(x) else torch.zeros(0).bool()
     if not problem.model.compiled:
         doubted = torch.ones(len(x), dtype=torch.bool)
     choices_of_each = [others_of(f, s, x) for f, s in zip(problem.schema.features, problem.schema.slices, strict=True)]
@@ -147,7 +165,7 @@ def responsiveness(problem: Problem, people: Any, values: int = 2000) -> Respons
         if len(again):
             count.put(again, try_values(problem, choices.take(again), x[again], values, own.iloc[again.numpy()]))
     parts = [_lines(problem, f, *both, own, x) for f, both in enumerate(zip(choices_of_each, counts, strict=True))]
-    return Responsiveness(_join(problem, own.index, parts), len(frame), len(refused))
+    return _join(problem, own.index, parts)
 
 
 def _denied(problem: Problem, own: pd.DataFrame, x: Tensor, counts: list[Count]) -> Tensor:
@@ -181,7 +199,13 @@ def _lines(problem: Problem, f: int, choices: Others, count: Count, own: pd.Data
     missing = (x[:, columns.stop - 1] > 0.5).numpy() if feature.missing else np.zeros(len(x), dtype=bool)
     why = np.select(
         [np.full(len(x), feature.moves == "fixed"), missing, ~movable, forbidden, reached == 0],
-        [FIXED, MISSING, AT_END, FORBIDDEN, UNSEEN],
+        [
+            LIMITED if problem.declared_schema[feature.name].moves != "fixed" else FIXED,
+            MISSING,
+            AT_END,
+            FORBIDDEN,
+            UNSEEN,
+        ],
         default="",
     )
     found = flips > 0
