@@ -50,7 +50,7 @@ def run(
     say: Callable[[str], object] = lambda text: None,
 ) -> Showcase:
     """Train, wrap, pose, find, measure."""
-    data = datasets.load("german")
+    data = datasets.load("german", advice=True)
     train, test = data.split(seed=seed)
     say(f"Data: {len(data.people)} credit applicants, {len(data.schema)} features (Statlog German credit, CC BY 4.0).")
     classifier = credit_model(train)

@@ -7,7 +7,7 @@ import io
 import pandas as pd
 
 from turnabout.datasets.data_files import SourceFile
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import Advice, DatasetRecipe
 from turnabout.schema import Binary, Category, Number, Schema
 
 ARCHIVE = "https://archive.ics.uci.edu/static/public/2/adult.zip"
@@ -117,6 +117,19 @@ def schema() -> Schema:
     )
 
 
+ADVICE: Advice = {
+    "education_num": {"reach": {"absolute": 4, "usual": 0.5}},  # from high school to a bachelor's degree
+    "hours_per_week": {"useful_step": 5, "least_change": 5, "reach": {"absolute": 20, "high": 60, "usual": 0.5}},
+    "capital_gain": {"moves": "up", "useful_step": 500, "least_change": 500, "reach": {"high": 15_000}},
+    "capital_loss": {
+        "moves": "down",
+        "useful_step": 100,
+        "least_change": 200,
+        "reach": {"relative": 0.5},
+    },  # losing money is no advice
+}
+
+
 def carla_schema() -> Schema:
     """The columns of the CARLA file, its categories reduced to two levels each."""
     number = _numbers()
@@ -153,6 +166,7 @@ RECIPES = (
         sources=SOURCES,
         read=_read,
         schema=schema,
+        advice=ADVICE,
         protected=("sex", "race", "age", "native_country"),
     ),
     DatasetRecipe(

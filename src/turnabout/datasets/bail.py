@@ -7,7 +7,7 @@ import io
 import pandas as pd
 
 from turnabout.datasets.data_files import SourceFile
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import Advice, DatasetRecipe
 from turnabout.schema import Binary, Number, Schema
 
 BY_HAND = (
@@ -76,6 +76,11 @@ def schema(priors: tuple[int, int] = (0, 40), school: int = 1, rules: int = 39, 
     )
 
 
+ADVICE: Advice = {
+    "school": {"reach": {"absolute": 4, "usual": 0.5}},  # years of schooling that a sentence leaves time for
+}
+
+
 ORIGIN = (
     "Peter Schmidt and Ann D. Witte, Predicting Recidivism in North Carolina, 1978 and 1980, ICPSR study 8987; ICPSR's "
     "terms of use. "
@@ -96,6 +101,7 @@ RECIPES = (
         sources=(COHORT_1978,),
         read=_read,
         schema=schema,
+        advice=ADVICE,
         protected=("white", "male", "age"),
     ),
     DatasetRecipe(
@@ -108,6 +114,7 @@ RECIPES = (
         sources=(COHORT_1980,),
         read=_read,
         schema=schema,
+        advice=ADVICE,
         protected=("white", "male", "age"),
     ),
     DatasetRecipe(

@@ -12,7 +12,7 @@ import pandas as pd
 from turnabout.datasets import adult, bail, compas, german, gmc, heloc, pima, taiwan
 from turnabout.datasets.data_files import FileContent, keep, obtain, on_disk
 from turnabout.datasets.dataset import Dataset
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import DatasetRecipe, advised
 from turnabout.errors import DataError
 
 ALL: tuple[DatasetRecipe, ...] = (
@@ -32,8 +32,11 @@ def names(defective: bool = False) -> tuple[str, ...]:
     return tuple(recipe.name for recipe in ALL if defective or not recipe.defect)
 
 
-def load(name: str) -> Dataset:
+def load(name: str, advice: bool = False) -> Dataset:
     """The data set of that name, cleaned, with its reviewed schema.
+
+    advice : with a schema for letters: useful steps, least changes and reach by hand, and what a careful officer would
+        not advise held fixed. Without it every legal value may be chosen, as in published figures.
 
     Names of files with a known defect ("carla-heloc", ...) must be asked for in full, and warn.
 
@@ -48,7 +51,7 @@ def load(name: str) -> Dataset:
     people, accepted = _read(recipe, found)
     if not exact:
         _check_content(recipe, found, people, accepted)
-    schema = recipe.schema()
+    schema = advised(recipe.schema(), recipe.advice) if advice else recipe.schema()
     people = people[list(schema.names)]
     return Dataset(recipe.name, people, accepted.astype(bool), schema, recipe.about, recipe.protected)
 

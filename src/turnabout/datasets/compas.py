@@ -8,7 +8,7 @@ import io
 import pandas as pd
 
 from turnabout.datasets.data_files import SourceFile
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import Advice, DatasetRecipe
 from turnabout.schema import Binary, Category, Number, Schema
 
 # Columns of the publisher's file that name real people; they are dropped before anything is stored.
@@ -107,6 +107,11 @@ def schema() -> Schema:
     )
 
 
+ADVICE: Advice = {
+    "length_of_stay": {"least_change": 2, "reach": {"relative": 0.5}},
+}
+
+
 def carla_schema() -> Schema:
     """The columns of the CARLA file; there the later offense is an input and the score the outcome."""
     shared = _shared()
@@ -138,6 +143,7 @@ RECIPES = (
         sources=(SOURCE,),
         read=_read,
         schema=schema,
+        advice=ADVICE,
         protected=("sex", "race", "age"),
         fingerprint="a4ae18554354e38ada6b630a63de9b5fbd5d145149924759d0158ce23a58c2da",
     ),

@@ -14,7 +14,7 @@ from importlib import resources
 import pandas as pd
 
 from turnabout.datasets.data_files import SourceFile
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import Advice, DatasetRecipe
 from turnabout.schema import Binary, Category, Number, Ordinal, Schema
 
 STATLOG = SourceFile(
@@ -201,6 +201,24 @@ def schema(words: Words = CORRECTED) -> Schema:
     )
 
 
+ADVICE: Advice = {
+    # In this order nobody is sent to an overdrawn account: who has none opens one with money in it.
+    "status": {"levels": ("below 0 DM", "no account", "0 to 199 DM", "200 DM or more")},
+    "duration": {"useful_step": 6, "least_change": 6, "reach": {"absolute": 24}},
+    # Asking for less is advice, asking for more is none.
+    "amount": {"moves": "down", "useful_step": 100, "least_change": 200, "reach": {"relative": 0.5, "usual": 0.5}},
+    "savings": {"reach": {"steps": 2}},
+    # Years with an employer or at an address come by waiting; a home is not bought for a loan of this size.
+    "employment_duration": {"moves": "fixed"},
+    "present_residence": {"moves": "fixed"},
+    "housing": {"moves": "fixed"},
+    "installment_rate": {"moves": "down"},  # nobody is better off with a larger part of their income spent on it
+    "property": {"reach": {"steps": 1}},
+    "job": {"reach": {"steps": 1}},
+    "telephone": {"moves": "up"},
+}
+
+
 ORIGIN = (
     "Statlog (German Credit Data), Hans Hofmann, UCI Machine Learning Repository, 1994, CC BY 4.0. "
     "1,000 loans of a South German bank, 1973 to 1975, with far more bad payers than the bank had. "
@@ -221,6 +239,7 @@ RECIPES = (
         sources=(),
         read=_read_embedded,
         schema=schema,
+        advice=ADVICE,
         protected=PROTECTED,
     ),
     DatasetRecipe(
@@ -233,6 +252,7 @@ RECIPES = (
         sources=(SOUTH_GERMAN,),
         read=read_south_german,
         schema=schema,
+        advice=ADVICE,
         protected=PROTECTED,
     ),
     DatasetRecipe(

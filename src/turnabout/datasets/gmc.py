@@ -7,7 +7,7 @@ import io
 import pandas as pd
 
 from turnabout.datasets.data_files import SourceFile
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import Advice, DatasetRecipe
 from turnabout.schema import Feature, Number, Schema
 
 SOURCE = SourceFile(
@@ -76,6 +76,23 @@ def schema() -> Schema:
     )
 
 
+ADVICE: Advice = {
+    "revolving_utilization": {"useful_step": 0.05, "least_change": 0.05, "reach": {"absolute": 0.8, "usual": 0.5}},
+    "debt_ratio": {"useful_step": 0.05, "least_change": 0.05, "reach": {"absolute": 0.3, "usual": 0.5}},
+    "monthly_income": {
+        "useful_step": 100, "least_change": 200, "reach": {"relative": 0.25, "usual": 0.5},
+        "provide": True,  # by a payslip
+    },
+    # One or two leave the window of two years while a plan is carried out.
+    "times_30_59_days_late": {"reach": {"absolute": 2}},
+    "times_60_89_days_late": {"reach": {"absolute": 1}},
+    "times_90_days_late": {"reach": {"absolute": 1}},
+    # More loans are no advice to a person who was refused one.
+    "open_credit_lines": {"moves": "down", "reach": {"absolute": 3}},
+    "real_estate_loans": {"moves": "down", "reach": {"absolute": 1}},
+}  # fmt: skip
+
+
 def carla_schema() -> Schema:
     """The same columns without missing values, as wide as the file is."""
     wide = {"revolving_utilization": 771.0, "debt_ratio": 1299.0}
@@ -100,6 +117,7 @@ RECIPES = (
         sources=(SOURCE,),
         read=_read,
         schema=schema,
+        advice=ADVICE,
         protected=("age",),
     ),
     DatasetRecipe(

@@ -7,7 +7,7 @@ import io
 import pandas as pd
 
 from turnabout.datasets.data_files import SourceFile
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import Advice, DatasetRecipe
 from turnabout.schema import Feature, Number, Ordinal, Schema
 
 BY_HAND = "Register at https://community.fico.com/s/explainable-machine-learning-challenge to get it from FICO."
@@ -83,6 +83,32 @@ def schema() -> Schema:
     return Schema(features)
 
 
+PAY_OFF = {"moves": "down", "useful_step": 5, "least_change": 5}
+ONLY_TIME = (
+    "MSinceOldestTradeOpen", "MSinceMostRecentTradeOpen", "AverageMInFile", "MSinceMostRecentDelq",
+    "MaxDelq2PublicRecLast12M", "NumTradesOpeninLast12M",
+)  # fmt: skip
+ADVICE: Advice = {
+    # Waiting moves all of these, and all at once: one of them alone is a plan that nobody can carry out.
+    **{name: {"moves": "fixed"} for name in ONLY_TIME},
+    # By applying for no other credit for half a year.
+    "MSinceMostRecentInqexcl7days": {"least_change": 3, "reach": {"absolute": 6}},
+    "NumInqLast6M": {"reach": {"absolute": 3}},
+    "NumInqLast6Mexcl7days": {"reach": {"absolute": 3}},
+    "NumSatisfactoryTrades": {"reach": {"absolute": 3}},
+    "NumTotalTrades": {"reach": {"absolute": 3}},
+    "PercentTradesNeverDelq": {"least_change": 2, "reach": {"absolute": 10}},
+    "PercentInstallTrades": {"useful_step": 5, "least_change": 5, "reach": {"absolute": 20}},
+    "NetFractionRevolvingBurden": PAY_OFF | {"reach": {"absolute": 60, "usual": 0.5}},
+    "NetFractionInstallBurden": PAY_OFF | {"reach": {"absolute": 30, "usual": 0.5}},
+    "PercentTradesWBalance": PAY_OFF | {"reach": {"absolute": 40, "usual": 0.5}},
+    # Balances are paid off, not run up.
+    "NumRevolvingTradesWBalance": {"moves": "down", "reach": {"absolute": 3}},
+    "NumInstallTradesWBalance": {"moves": "down", "reach": {"absolute": 2}},
+    "NumBank2NatlTradesWHighUtilization": {"reach": {"absolute": 3}},
+}
+
+
 def carla_schema() -> Schema:
     """The 21 numeric columns, filled with means and so no longer whole numbers, without missing values."""
     numbers = (feature for feature in schema() if isinstance(feature, Number))
@@ -104,6 +130,7 @@ RECIPES = (
         sources=(SOURCE,),
         read=_read,
         schema=schema,
+        advice=ADVICE,
     ),
     DatasetRecipe(
         name="carla-heloc",

@@ -7,7 +7,7 @@ import io
 import pandas as pd
 
 from turnabout.datasets.data_files import SourceFile
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import Advice, DatasetRecipe
 from turnabout.schema import Number, Schema
 
 SOURCE = SourceFile(
@@ -49,6 +49,15 @@ def schema() -> Schema:
     )
 
 
+ADVICE: Advice = {
+    "glucose": {"moves": "down", "useful_step": 5, "least_change": 5, "reach": {"relative": 0.25, "low": 70}},
+    "blood_pressure": {"useful_step": 5, "least_change": 5, "reach": {"absolute": 20, "low": 60, "high": 90}},
+    "skin_thickness": {"least_change": 2, "reach": {"absolute": 10}},
+    "insulin": {"useful_step": 10, "least_change": 20, "reach": {"relative": 0.4}},
+    "bmi": {"moves": "down", "useful_step": 0.5, "least_change": 0.5, "reach": {"relative": 0.15, "low": 18.5}},
+}
+
+
 RECIPES = (
     DatasetRecipe(
         name="pima",
@@ -62,6 +71,7 @@ RECIPES = (
         sources=(SOURCE,),
         read=_read,
         schema=schema,
+        advice=ADVICE,
         protected=("age",),
         fingerprint="2dc0ba3df1fca9e94f58c63b6b8e3bdc59d3ad9911fb153e48cb7473bad6ffc4",
     ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pandas as pd
 
@@ -11,6 +12,9 @@ from turnabout.datasets.data_files import SourceFile
 from turnabout.schema import Schema
 
 Reader = Callable[..., tuple[pd.DataFrame, pd.Series]]
+
+
+Advice = Mapping[str, Mapping[str, Any]]  # of columns: fields of their features
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class DatasetRecipe:
     sources : the files, none if the data are part of the package.
     read : content of the files, in order -> (people, accepted).
     schema : makes the reviewed schema.
+    advice : what a careful officer would say beyond the schema, column by column: directions, steps, reach.
     defect : what is wrong with the file, empty for clean data sets; loading such a set warns.
     fingerprint : checksum of the values, for publishers whose bytes differ from the reviewed file.
     """
@@ -40,3 +45,10 @@ class DatasetRecipe:
     protected: tuple[str, ...] = ()
     defect: str = ""
     fingerprint: str = ""
+    advice: Advice = field(default_factory=dict)
+
+
+def advised(schema: Schema, advice: Advice) -> Schema:
+    """The schema with what a careful officer would say of each feature: directions, steps, least changes, reach."""
+    assert set(advice) <= set(schema.names)
+    return Schema(tuple(replace(f, **advice.get(f.name, {})) for f in schema))  # type: ignore[type-var]

@@ -7,7 +7,7 @@ import io
 import pandas as pd
 
 from turnabout.datasets.data_files import SourceFile
-from turnabout.datasets.recipe import DatasetRecipe
+from turnabout.datasets.recipe import Advice, DatasetRecipe
 from turnabout.schema import Binary, Category, Feature, Number, Ordinal, Schema
 
 SOURCE = SourceFile(
@@ -65,6 +65,19 @@ def schema() -> Schema:
     return Schema(tuple(features))
 
 
+ADVICE: Advice = {
+    **{name: {"reach": {"steps": 2}} for name in PAY},
+    **{
+        name: {"useful_step": 1000, "least_change": 2000, "reach": {"relative": 0.6, "usual": 0.5}}
+        for name in BILLS
+    },
+    **{
+        name: {"useful_step": 500, "least_change": 1000, "reach": {"absolute": 20_000, "usual": 0.5}}
+        for name in PAID
+    },
+}  # fmt: skip
+
+
 RECIPES = (
     DatasetRecipe(
         name="taiwan",
@@ -79,6 +92,7 @@ RECIPES = (
         sources=(SOURCE,),
         read=_read,
         schema=schema,
+        advice=ADVICE,
         protected=("sex", "age", "education", "marriage"),
         fingerprint="d1d6abc40d00578d45295f19178b8c611ce0fd0e7b95f07de4e2e0656d8aa699",
     ),
