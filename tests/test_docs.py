@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 import turnabout as ta
+from turnabout.core import editor_schema
 
 PAGE = Path(__file__).parent.parent / "docs" / "plans.md"
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE.read_text(encoding="utf-8") if PAGE.exists() else "", re.DOTALL)
@@ -104,6 +105,38 @@ def test_every_page_links_the_glossary():
     for page in pages:
         links = re.findall(r"\]\(([^)#]*glossary\.md)\)", page.read_text(encoding="utf-8"))
         assert any((page.parent / link).resolve() == (PAGE.parent / "glossary.md").resolve() for link in links), page
+
+
+def fields_and_kinds():
+    """Every field that a file of a schema may have, with the kinds of feature that have it; and those of a reach."""
+    document = editor_schema()
+    kinds: dict[str, set[str]] = {}
+    for entry in document["$defs"]["feature"]["oneOf"]:
+        for field in entry["properties"]:
+            kinds.setdefault(field, set()).add(entry["properties"]["kind"]["const"])
+    return kinds, set(document["$defs"]["reach"]["properties"]), set(document["properties"])
+
+
+def test_the_page_on_files_tells_every_field_of_a_schema():
+    text = (PAGE.parent / "files.md").read_text(encoding="utf-8")
+    section = text.split("## What a line of a schema file may say", 1)[1].split("## Limits of single people", 1)[0]
+    features, reach = section.split("| field of `reach` |")
+    kinds, distances, entries = fields_and_kinds()
+
+    def rows(table):
+        cells = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
+        return [(field, other) for fields, other in cells for field in re.findall(r"`(\w+)`", fields)]
+
+    every = set().union(*kinds.values())
+    told = {
+        field: every - set(re.findall(r"`(\w+)`", of))
+        if of.strip().startswith("all")
+        else set(re.findall(r"`(\w+)`", of))
+        for field, of in rows(features)
+    }
+    assert told == kinds
+    assert {field for field, _ in rows(reach)} == distances
+    assert all(f"`{name}`" in section for name in entries)
 
 
 def test_the_schema_of_the_page_on_advice_is_one():
