@@ -9,7 +9,7 @@ import torch
 
 from turnabout.core import Problem, Run, Status
 from turnabout.methods.gradient import Cheapest, Fading, GradientMethod, PrintedSpace, Space
-from turnabout.methods.probe import Probe
+from turnabout.methods.noise_probe import Probe
 from turnabout.methods.roar import Roar
 from turnabout.methods.tap import Tap
 from turnabout.models import wrap
@@ -167,6 +167,17 @@ def test_nothing_is_left_for_the_core_to_mend(cls):
     levels = row[:, MIXED.slices[3]]
     assert ((levels == 0) | (levels == 1)).all() and (levels.sum(1) == 1).all()
     assert (moved.sum(1) <= 3).all() and moved.any()
+
+
+def test_a_row_that_breaks_a_rule_is_not_remembered_as_the_nearest():
+    problem, people = mixed(2)
+    method = Roar.small().fit(problem)
+    method.run = Run()
+    x = MIXED.encode(people)
+    row = x.clone()
+    row[0, MIXED.slices[1]], row[0, MIXED.slices[5]] = 1.0, 0.0  # up > other
+    margin = method.assess(method.space(x), row).margin
+    assert margin[0] == -torch.inf and margin[1] == problem.margin(x)[1]
 
 
 def test_a_printed_space_sees_legal_rows_and_passes_gradients_through():

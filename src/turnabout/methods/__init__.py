@@ -12,8 +12,8 @@ from turnabout.methods.growing_spheres import GrowingSpheres
 from turnabout.methods.linear_approximation import LinearApproximation
 from turnabout.methods.local_search import LocalSearch
 from turnabout.methods.nearest_row import NearestRow
+from turnabout.methods.noise_probe import Probe
 from turnabout.methods.one_step import OneStep
-from turnabout.methods.probe import Probe
 from turnabout.methods.revise import Revise
 from turnabout.methods.roar import Roar
 from turnabout.methods.tap import Tap

@@ -51,9 +51,9 @@ class Probe(PrintedDescent):
     each person, as `Wachter` does.
 
     The published code lowers lam below zero after 200 steps without success, which pushes people away from their own
-    row; clamping acts on a copy that is thrown away, and the row is returned before it is rounded. On Adult its rows
-    cost more than the dearest row of the table does. Ours does none of this. Nor is (1) enough to walk back by: where
-    the model bends within sigma, it is far too low on one side of the bend.
+    row; it clamps a copy that is thrown away, and returns the row before it is rounded: on Adult its rows cost 34 on
+    average, where 13 is the most that two people can be apart. Ours does none of this. Nor is (1) enough to walk back
+    by: where the model bends within sigma, it is far too low on one side of the bend.
 
     Use it where people carry out what they are told only roughly, or where measuring them is noisy.
 

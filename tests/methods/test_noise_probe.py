@@ -12,7 +12,7 @@ import torch
 from turnabout.core import Problem, Status
 from turnabout.costs import L1
 from turnabout.errors import MethodError
-from turnabout.methods.probe import Probe
+from turnabout.methods.noise_probe import Probe
 from turnabout.models import wrap
 from turnabout.schema import Category, Derived, Number, Schema
 
