@@ -169,3 +169,13 @@ def test_rows_do_not_depend_on_the_company_they_keep():
     probe = Probe(draws=16).fit(net(torch.nn.ReLU))
     many = rows(7000)
     assert torch.equal(probe.invalidation_rate(many)[-5:], probe.invalidation_rate(many[-5:]))
+
+
+def test_counting_stops_where_it_is_decided():
+    probe = Probe(sigma=0.3).fit(bend())
+    whole = probe.invalidation_rate(rows(200))
+    stop = float(whole.median())
+    stopped = probe.invalidation_rate(rows(200), stop=stop)
+    low = whole <= stop
+    assert torch.equal(stopped[low], whole[low])
+    assert (stopped[~low] > stop).all() and (stopped <= whole).all() and (stopped < whole).any()

@@ -15,6 +15,7 @@ from turnabout.parameters import Finite, Positive, Share, Whole, checked
 from turnabout.typing import Tensor
 
 BLOCK = 1 << 20  # numbers in one block of disturbed rows
+PARTS = 4  # in which copies are counted
 FLAT = 1e-12  # a slope shorter than this is none
 
 
@@ -110,17 +111,22 @@ class Probe(PrintedDescent):
         with torch.no_grad():
             return self._rate(self.problem_.model.margin(x_new), self._slope(x_new))
 
-    def invalidation_rate(self, x_new: Tensor) -> Tensor:
-        """The share of disturbed copies of rows (m, d) that the model refuses, (m,); (1) for a linear model."""
+    def invalidation_rate(self, x_new: Tensor, stop: float = 1.0) -> Tensor:
+        """The share of disturbed copies of rows (m, d) that the model refuses, (m,); (1) for a linear model.
+
+        Copies are counted from the worst direction on, and no further for rows whose share exceeds `stop`.
+        """
         if isinstance(self.problem_.model, LinearMargin):
             return self.first_order_rate(x_new)
-        slope, copies = self._slope(x_new), Copies.of(self.draws, x_new)
-        out, model = torch.empty_like(x_new[:, 0]), self.problem_.model
+        model, slope, refused = self.problem_.model, self._slope(x_new), torch.zeros_like(x_new[:, 0])
+        left = torch.arange(len(x_new), device=x_new.device)
         with torch.no_grad():
-            for part in torch.arange(len(x_new), device=x_new.device).split(max(1, BLOCK // copies.across.numel())):
-                margin = copies.margin(model, x_new[part], slope[part], self.sigma)
-                out[part] = (margin < 0).to(out.dtype).mean(1)  # (3)
-        return out
+            for copies in Copies.of(self.draws, x_new).parts():
+                for part in left.split(max(1, BLOCK // copies.across.numel())):
+                    margin = copies.margin(model, x_new[part], slope[part], self.sigma)
+                    refused[part] += (margin < 0).to(refused.dtype).sum(1)  # (3)
+                left = left[refused[left] <= stop * self.draws]
+        return refused / self.draws
 
     def _slope(self, x_new: Tensor) -> Tensor:
         model = self.problem_.model
@@ -135,7 +141,7 @@ class Probe(PrintedDescent):
     def criterion(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(m,) whether the invalidation rate of rows x_new (m, d) is low enough."""
         met = self.problem_.margin(x_new) >= 0
-        met[met.clone()] = self.invalidation_rate(x_new[met]) <= self.rate
+        met[met.clone()] = self.invalidation_rate(x_new[met], stop=self.rate) <= self.rate
         return met
 
     def loss(self, space: PrintedSpace, z: Tensor, weight: Tensor) -> Tensor:
@@ -165,6 +171,10 @@ class Copies:
         across = torch.randn(draws, x.shape[-1], generator=generator, dtype=torch.float64)
         along = torch.special.ndtri((torch.arange(draws, dtype=torch.float64) + 0.5) / draws)
         return cls(across.to(x), along.to(x))
+
+    def parts(self) -> list[Copies]:
+        """In the order of the quantiles, against the slope first."""
+        return [Copies(*part) for part in zip(self.across.chunk(PARTS), self.along.chunk(PARTS), strict=True)]
 
     def margin(self, model: Model, x: Tensor, slope: Tensor, sigma: float) -> Tensor:
         """Rows and slopes (m, d) -> margins of the disturbed copies, (m, s); of nets in single precision, for speed."""
