@@ -12,8 +12,11 @@ from turnabout.methods.growing_spheres import GrowingSpheres
 from turnabout.methods.linear_approximation import LinearApproximation
 from turnabout.methods.local_search import LocalSearch
 from turnabout.methods.nearest_row import NearestRow
+from turnabout.methods.noise_probe import Probe
 from turnabout.methods.one_step import OneStep
 from turnabout.methods.revise import Revise
+from turnabout.methods.roar import Roar
+from turnabout.methods.tap import Tap
 from turnabout.methods.wachter import Wachter
 
 ALL: tuple[type[_Method], ...] = (
@@ -30,6 +33,9 @@ ALL: tuple[type[_Method], ...] = (
     Revise,
     Cchvae,
     Cruds,
+    Roar,
+    Probe,
+    Tap,
 )
 
 __all__ = [
@@ -45,7 +51,10 @@ __all__ = [
     "LocalSearch",
     "NearestRow",
     "OneStep",
+    "Probe",
     "Revise",
+    "Roar",
+    "Tap",
     "Wachter",
     "choose",
     "find",

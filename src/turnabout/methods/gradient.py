@@ -2,8 +2,8 @@
 
 A method of the family says what it lessens (`loss`) and what it searches (`space`). Four objects do the rest:
 
-- `Space`: the search variable z of each row, which may be the encoded row itself, acts with consequences, or a latent
-  code; `decode` turns it into a row, and gradients pass through.
+- `Space`: the search variable z of each row, which may be the encoded row itself (`PrintedSpace`: as it would be
+  printed), acts with consequences, or a latent code; `decode` turns it into a row, and gradients pass through.
 - `Weights`: how the weight of the cost changes from round to round, and who is searched again.
 - `Assessed`: what a printed row is worth: rows that meet all that the method aims for come first, then the cheapest.
 - `Cheapest`: the best row of everyone so far.
@@ -67,6 +67,16 @@ class Space:
     def printed(self, z: Tensor) -> Tensor:
         """z -> the legal row that a person would be shown."""
         return self.problem.snap(self.x, self.decode(z))
+
+
+class PrintedSpace(Space):
+    """The encoded row, seen as it would be printed; gradients pass through the rounding as if it were not there."""
+
+    def decode(self, z: Tensor) -> Tensor:
+        return self.printed(z.detach()) + (z - z.detach())  # the printed row to the last bit
+
+    def printed(self, z: Tensor) -> Tensor:
+        return self.problem.snap(self.x, z)
 
 
 class Weights(ABC):
@@ -190,11 +200,14 @@ class GradientMethod(Method, Generic[S]):
         return Bracket(self.lam, x)
 
     def assess(self, space: S, row: Tensor) -> Assessed:
-        """What printed rows are worth: their cost, if they are allowed and accepted."""
+        """What printed rows are worth: their cost, if they are allowed and accepted; hits meet the criterion too."""
         problem = space.problem
         margin, cost = self.ask(row), problem.cost(space.x, row)
         hit = (margin >= clearance(problem)) & (problem.violation(space.x, row) <= 0)
-        return Assessed(cost.masked_fill(~hit, torch.inf), hit, margin)
+        cost = cost.masked_fill(~hit, torch.inf)
+        if self.criterion is not None and bool(hit.any()):
+            hit[hit.clone()] = self.criterion(space.x[hit], row[hit])
+        return Assessed(cost, hit, margin)
 
     def confirm(self, space: S, row: Tensor) -> Tensor:
         """(n,) whether rows that would be kept pass a last check, one too dear to be made for all rows."""
@@ -250,3 +263,15 @@ class GradientMethod(Method, Generic[S]):
         best.nearest[nearer] = space.take(nearer).decode(z[nearer])
         best.margin[nearer] = assessed.margin[nearer]
         return hit
+
+
+class PrintedDescent(GradientMethod[PrintedSpace]):
+    """A method that sees every row as it would be printed, and proposes only rows that keep every rule."""
+
+    def space(self, x: Tensor) -> PrintedSpace:
+        return PrintedSpace(self.problem_, x)
+
+    def assess(self, space: PrintedSpace, row: Tensor) -> Assessed:
+        seen = super().assess(space, row)
+        broken = space.problem.violation(space.x, row) > 0
+        return Assessed(seen.cost, seen.hit, seen.margin.masked_fill(broken, -torch.inf))

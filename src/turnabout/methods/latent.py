@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from turnabout.core import Problem, Proposal, Run
-from turnabout.methods.gradient import Assessed, GradientMethod, Space
+from turnabout.methods.gradient import GradientMethod, Space
 from turnabout.methods.networks import NetworkMethod
 from turnabout.nn.training import Schedule
 from turnabout.nn.vae import ConditionalVae, train_vae
@@ -205,12 +205,6 @@ class LatentDescent(LatentMethod, GradientMethod[LatentSpace]):
         row = space.decode(z)
         f, c = space.problem.model.margin, space.problem.cost
         return (self.kappa - f(row)).clamp(min=0) + weight * c(space.x, row)  # (1)
-
-    def assess(self, space: LatentSpace, row: Tensor) -> Assessed:
-        seen = super().assess(space, row)
-        hit = seen.hit.clone()
-        hit[seen.hit] = self.criterion(space.x[seen.hit], row[seen.hit])
-        return Assessed(seen.cost, hit, seen.margin)
 
     def _search(self, x: Tensor) -> Proposal:
         best = self.descend(self.space(x))
