@@ -60,20 +60,19 @@ class RowDensity:
 
     def __call__(self, z: Tensor, own: Tensor | None = None) -> Tensor:
         """(n, d) -> (n,) log densities; the kernel at the place `own` (n,) is left out, -1 for none."""
-        out = z.new_empty(len(z))
+        out, u = z.new_empty(len(z)), self.fixed
         for part in blocks(len(z), len(self.centres)):
-            mine = None if own is None else own[part]
-            whole = self._mass(z[part], self.centres, mine)
-            given = self._mass(z[part][:, self.fixed], self.centres[:, self.fixed], mine)
-            out[part] = whole - given  # (1)
+            given = squared_distances(z[part][:, u], self.centres[:, u])
+            whole = squared_distances(z[part][:, ~u], self.centres[:, ~u]).add_(given)
+            if own is not None:
+                left_out = (own[part] >= 0).nonzero().squeeze(1)
+                given[left_out, own[part][left_out]] = whole[left_out, own[part][left_out]] = torch.inf
+            out[part] = self._mass(whole) - self._mass(given)  # (1)
         return torch.nan_to_num(out, nan=-torch.inf)
 
-    def _mass(self, z: Tensor, centres: Tensor, own: Tensor | None) -> Tensor:
-        exponent = squared_distances(z, centres) / (-2 * self.width**2)
-        if own is not None:
-            left_out = (own >= 0).nonzero().squeeze(1)
-            exponent[left_out, own[left_out]] = -torch.inf
-        return torch.logsumexp(exponent, 1)
+    def _mass(self, square: Tensor) -> Tensor:
+        """Squared distances (n, s), which are used up -> (n,) log sum_s K."""
+        return torch.logsumexp(square.mul_(-0.5 / self.width**2), 1)
 
 
 @dataclass(frozen=True)
