@@ -8,6 +8,7 @@ from turnabout.methods.choice import choose, find
 from turnabout.methods.cruds import Cruds
 from turnabout.methods.dice import Dice
 from turnabout.methods.exact_linear import ExactLinear
+from turnabout.methods.face import Face
 from turnabout.methods.growing_spheres import GrowingSpheres
 from turnabout.methods.linear_approximation import LinearApproximation
 from turnabout.methods.local_search import LocalSearch
@@ -36,6 +37,7 @@ ALL: tuple[type[_Method], ...] = (
     Roar,
     Probe,
     Tap,
+    Face,
 )
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Cruds",
     "Dice",
     "ExactLinear",
+    "Face",
     "GrowingSpheres",
     "LinearApproximation",
     "LocalSearch",
