@@ -16,7 +16,7 @@ from turnabout.costs import Weighted
 from turnabout.documents import shown
 from turnabout.errors import MethodError, SchemaError
 from turnabout.rules import KnownLevels
-from turnabout.schema import Feature, Number, Schema
+from turnabout.schema import Derived, Feature, Number, Schema
 from turnabout.schema.levels import Category, Levels
 from turnabout.schema.reach import Reach
 from turnabout.typing import Level, is_number
@@ -189,6 +189,12 @@ def _limit(person: object, feature: Feature, given: Any) -> Limit:
 
 
 def _checked(person: object, feature: Feature, limit: Limit) -> Limit:
+    if isinstance(feature, Derived):
+        parents = ", ".join(feature.read_formula.parents)
+        raise MethodError(
+            f"person {person!r} has a limit of '{feature.name}', which follows from {parents}.",
+            hint="limit what people choose, or declare moves='down' or a rule on the derived column for everybody.",
+        )
     if not isinstance(limit.fixed, (bool, np.bool_)):
         raise MethodError(
             f"person {person!r} has {shown(limit.fixed)} as whether '{feature.name}' is fixed.",

@@ -21,7 +21,7 @@ from turnabout.errors import ProblemError, also
 from turnabout.models import Model
 from turnabout.models.favourable import check_labels, some_of_each
 from turnabout.models.filled import filled
-from turnabout.rules import BoundRule, KnownLevels, Rule
+from turnabout.rules import BoundRule, DerivedDirections, KnownLevels, Rule
 from turnabout.schema import Feature, Schema, as_frame
 from turnabout.typing import Tensor
 
@@ -85,8 +85,7 @@ class Problem:
         self._check_labels()
         self._check_identities()
         self.cost: BoundCost = self.declared_cost.bind(schema, self.background_x)
-        known = (KnownLevels(model.unseen),) if model.unseen else ()  # whatever the method, nobody is sent there
-        self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in (*self.declared_rules, *known))
+        self.rules: tuple[BoundRule, ...] = self._bound(schema)
         self.declared_actions, self.actions = self._read_actions(actions)
 
     def __repr__(self) -> str:
@@ -154,6 +153,13 @@ class Problem:
             )
         return torch.as_tensor(values.astype(bool))
 
+    def _bound(self, schema: Schema, rules: Iterable[Rule] = ()) -> tuple[BoundRule, ...]:
+        """The rules that hold whatever the method: those declared, those that model and schema bring, and more."""
+        known: list[Rule] = [KnownLevels(self.model.unseen)] if self.model.unseen else []  # nobody is sent there
+        if any(f.direction != "free" for f in schema.identities.derived):
+            known.append(DerivedDirections())
+        return tuple(rule.bind(schema) for rule in (*self.declared_rules, *known, *rules))
+
     def _check_labels(self) -> None:
         """Labels and what the model says about some people of the background must not contradict each other."""
         if self.labels is None or self.background is None:
@@ -202,14 +208,14 @@ class Problem:
         """The same question where nobody may change some features; refuses where a rule needs them to follow."""
         out = set(features)
         kept = enumerate(self.schema.features)
-        return self.under([replace(f, moves="fixed") if i in out else f for i, f in kept])  # type: ignore[type-var]
+        fixed = [replace(f, moves="fixed") if i in out and f.moves != "fixed" else f for i, f in kept]  # type: ignore
+        return self.under(fixed)
 
     def under(self, features: Iterable[Feature], rules: Iterable[Rule] = ()) -> Problem:
         """The same question with other directions, steps or reach of the features, and more rules."""
         other = copy.copy(self)
         other.schema = replace(self.schema, features=tuple(features))
-        known = (KnownLevels(self.model.unseen),) if self.model.unseen else ()
-        other.rules = tuple(rule.bind(other.schema) for rule in (*self.declared_rules, *known, *rules))
+        other.rules = self._bound(other.schema, rules)
         if self.declared_actions is not None:
             other.actions = self.declared_actions.bind(other.schema)
         return other

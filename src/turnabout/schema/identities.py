@@ -1,7 +1,7 @@
 """Columns that are computed from others: declared with a formula, filled in wherever a row is proposed.
 
 Derived("ltv", "loan / value")          in Python
-- {kind: derived, name: ltv, formula: loan / value}          in a file of a schema
+- {kind: derived, name: ltv, formula: loan / value}          in a file of a schema; moves: down where it may only fall
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from turnabout.schema.levels import Category, Levels, raw_codes
 from turnabout.schema.number import Number
 from turnabout.schema.put import put
 from turnabout.schema.raw_cells import floats
-from turnabout.typing import Moves, Tensor
+from turnabout.typing import Json, Moves, Tensor
 
 
 @dataclass(frozen=True, init=False)
@@ -41,10 +41,13 @@ class Derived(Number):
         as the numbers they are, or else from 0 in their order.
     low, high : ordinary values, for the encoding; (1) may leave them.
     step, decimals : how it is written, as of `Number`.
+    moves : "up" or "down" where no change may make it go the other way: a share of debt that must not rise. It is kept
+        as `direction`; nobody moves the column itself, so that `moves` is "fixed" like that of all that is not chosen.
     """
 
     kind: ClassVar[str] = "derived"
     formula: str = ""
+    direction: Moves = "free"
 
     def __init__(
         self,
@@ -60,7 +63,9 @@ class Derived(Number):
         moves: Moves = "fixed",
     ):
         given = {"name": name, "formula": formula, "low": low, "high": high, "step": step, "unit": unit}
-        given |= {"label": label, "missing": missing, "decimals": decimals, "moves": moves}
+        given |= {"label": label, "missing": missing, "decimals": decimals}
+        directed = moves in ("up", "down")
+        given |= {"moves": "fixed" if directed else moves, "direction": moves if directed else "free"}
         for field, value in (
             given | {"useful_step": None, "least_change": None, "reach": None, "provide": False}
         ).items():
@@ -72,12 +77,17 @@ class Derived(Number):
         if self.moves != "fixed":
             raise SchemaError(
                 f"'{self.name}' is derived and has moves={self.moves!r}.",
-                hint="leave it out: nobody chooses what follows from other columns.",
+                hint="nobody chooses what follows from other columns: leave it out, or write moves='up' or 'down' for "
+                "the way that it may go.",
             )
         if isinstance(self.formula, Formula):
             object.__setattr__(self, "formula", self.formula.text)
         if self.name in self.read_formula.parents:
             raise SchemaError(f"'{self.name}' is derived from itself: {self.formula}.", hint="name other columns.")
+
+    def to_dict(self) -> Json:
+        out = super().to_dict()
+        return out if out.pop("direction", None) is None else out | {"moves": self.direction}
 
     @cached_property
     def read_formula(self) -> Formula:
@@ -128,6 +138,11 @@ class Identities:
         """Encoded columns that are computed."""
         return torch.tensor([self.place[f.name][1].start for f in self.derived], dtype=torch.long)
 
+    def roots(self, f: Derived) -> set[str]:
+        """The columns that a derived one follows from in the end: none of them is derived."""
+        parents = ((name, self.place[name][0]) for name in f.read_formula.parents)
+        return set().union(*(self.roots(p) if isinstance(p, Derived) else {name} for name, p in parents))
+
     # -- encoded rows -----------------------------------------------------------------------------------------
 
     def fill(self, x: Tensor) -> Tensor:
@@ -169,7 +184,7 @@ class Identities:
         return pd.DataFrame(columns, index=rows.index)
 
     def breaches(self, f: Derived, own: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
-        """(n,) True where a printed cell is not what follows from the printed row."""
+        """(n,) True where a printed cell is not what follows from the printed row, or goes against its direction."""
         expected, known = self._expected(f, {str(name): rows[name] for name in rows.columns})
         parents = list(f.read_formula.parents)
         moved = np.zeros(len(own), dtype=bool)
@@ -179,6 +194,8 @@ class Identities:
         was, now = floats(own[f.name]), floats(rows[f.name])
         same = (was == now) | (np.isnan(was) & np.isnan(now))
         right = np.abs(now - expected) <= GRID_NOISE * f.unit_step
+        rise = np.zeros(len(was)) if f.direction == "free" else (now - was) * (1 if f.direction == "down" else -1)
+        right &= ~(rise > GRID_NOISE * f.unit_step)
         return np.where(moved & known, ~right, ~same)
 
     def _expected(self, f: Derived, columns: Mapping[str, pd.Series]) -> tuple[np.ndarray, np.ndarray]:

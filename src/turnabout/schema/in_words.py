@@ -35,6 +35,7 @@ def moves_of(features: Iterable[Feature]) -> str:
 def _values(f: Feature) -> str:
     if isinstance(f, Derived):
         values = f.formula
+        values += "" if f.direction == "free" else f", may only {'rise' if f.direction == 'up' else 'fall'}"
     elif isinstance(f, Number):
         values = f"{f.low:g} to {f.high:g}" + (f" {f.unit}" if f.unit else "")
         values += f", steps of {f.step:g}" if f.step else f", {f.places} decimals"
