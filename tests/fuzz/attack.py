@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from random import Random
 from typing import Any
 
 import pandas as pd
@@ -113,11 +114,18 @@ def declare(columns: tuple[Column, ...]) -> ta.Schema:
 def _feature(column: Column) -> Any:
     if column.kind == "passthrough":
         return ta.Passthrough(column.name)
+    if column.formula is not None:
+        numbers: dict[str, Any] = {"low": column.low, "high": column.high, "step": column.step}
+        numbers |= {"decimals": column.decimals, "missing": column.missing, "moves": column.moves}
+        return ta.Derived(column.name, column.formula.text, **numbers)
     common: dict[str, Any] = {"moves": column.moves, "missing": column.missing}
     if column.kind == "number":
         common |= {"low": column.low, "high": column.high, "step": column.step, "decimals": column.decimals}
+        common |= {"useful_step": column.useful, "least_change": column.least, "provide": column.provide}
     else:
         common["levels"] = column.levels
+    if column.reach is not None:
+        common["reach"] = column.reach.spec()
     return KINDS[column.kind](column.name, **common)
 
 
@@ -133,6 +141,7 @@ def ask(world: World, question: Question) -> ta.Recourse:
     problem = pose(world, question)
     method = choose(problem, question)
     terms: dict[str, Any] = {"options": question.options, "seed": question.seed % 97, "landing": question.landing}
+    terms |= {"limits": limits_of(question)}
     answer = method.find(people, **terms, time_limit=question.time_limit, query_limit=question.query_limit)
     pd.testing.assert_frame_equal(people, before)
     if question.seed % 5 == 0:
@@ -145,6 +154,21 @@ def ask(world: World, question: Question) -> ta.Recourse:
     return answer
 
 
+def limits_of(question: Question) -> dict[Any, Any] | pd.DataFrame | None:
+    """What single people will not do, as they say it: entries by name, or a table."""
+    random = Random(f"limits {question.seed}")
+    if random.random() < 0.3 and not any(
+        o.levels is not None for own in question.limits.values() for o in own.values()
+    ):
+        rows = [
+            {"person": person, "feature": name} | limit.entries()
+            for person, own in question.limits.items()
+            for name, limit in own.items()
+        ]
+        return pd.DataFrame(rows) if rows else None
+    return {p: {n: limit.spec(random) for n, limit in own.items()} for p, own in question.limits.items()} or None
+
+
 def pose(world: World, question: Question) -> ta.Problem:
     """The problem, with the model wrapped once for all questions of a world."""
     schema, model = wrapped(world.seed, question.background)
@@ -152,7 +176,7 @@ def pose(world: World, question: Question) -> ta.Problem:
     background = world.training if question.background else None
     labels = world.accepted if question.background and question.seed % 2 else None
     actions = ta.ActionSet.draft(schema) if question.acts else None
-    cost = ta.costs.from_dict(question.price.spec())
+    cost = ta.costs.from_dict(question.price.spec()) if question.names_cost else None
     return ta.Problem(schema, model, cost, rules, background, labels, actions)
 
 

@@ -1,6 +1,6 @@
 """The attack on all cores: python -m fuzz.run --seconds 600 --seed 1, or --one SEED for one problem.
 
-Problem k of a run with seed S is problem S * STRIDE + k; its number alone reproduces it.
+Problems of a run with seed S are S * STRIDE + k, and ADVISED + S * STRIDE + k; the number alone reproduces one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+from fuzz.advised import ADVISED  # noqa: E402
 from fuzz.attack import LIMIT, Report, attack  # noqa: E402
 from fuzz.oracle import Fault  # noqa: E402
 from fuzz.questions import PER_WORLD  # noqa: E402
@@ -121,7 +122,8 @@ def work(first: int, place: int, takes: Any, gives: Any, until: float) -> None:
     while time.time() < until and (parent is None or parent.is_alive()):
         with takes.get_lock():
             block, takes.value = takes.value, takes.value + 1
-        for seed in range(first + block * PER_WORLD, first + (block + 1) * PER_WORLD):
+        start = first + block // 2 * PER_WORLD + (ADVISED if block % 2 else 0)  # worlds of both kinds in turn
+        for seed in range(start, start + PER_WORLD):
             gives.put((place, seed, None))
             gives.put((place, seed, safely(seed)))
     gives.put((place, None, None))
