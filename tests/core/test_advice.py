@@ -164,6 +164,27 @@ def test_limits_hold_for_those_who_have_them_and_for_nobody_else(bank):
         )
 
 
+def test_levels_of_a_person_hold_in_every_search():
+    """Also near by first, and in those for further options."""
+    schema = Schema(
+        (
+            Category("housing", levels=("own", "rent", "free")),
+            Number("income", low=0, high=10, step=1, reach={"absolute": 8, "usual": 0.5}),
+            Number("hours", low=0, high=10, step=1, reach={"absolute": 8, "usual": 0.5}),
+        )
+    )
+
+    def accepts(table):
+        return ((table["housing"] == "own") | (table["income"] >= 3) | (table["hours"] >= 3)).astype(float)
+
+    problem = ta.Problem(schema, ta.models.wrap(accepts, schema), ta.costs.L1(difficulty={"income": 9, "hours": 9}))
+    people = pd.DataFrame({"housing": ["rent"], "income": [0], "hours": [0]})
+    for method in (ta.methods.LocalSearch(), ta.methods.LocalSearch(exhaustive=0), ta.methods.GrowingSpheres()):
+        answer = method.fit(problem).find(people, options=3, limits={0: {"housing": ["free"]}})
+        assert len(answer.options)
+        assert "own" not in set(answer.options.housing)
+
+
 def test_an_impossible_limit_is_named(bank):
     table, _, models, problems = bank
     refused = table[~models[0].predict(table)].head(1)

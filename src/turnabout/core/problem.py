@@ -49,6 +49,8 @@ class Problem:
 
     limits: str = ""
     """What holds of the people asked about beyond the schema, in words."""
+    added_rules: tuple[Rule, ...] = ()
+    """Rules beyond the declared ones that hold of these people."""
 
     def __init__(
         self,
@@ -153,12 +155,12 @@ class Problem:
             )
         return torch.as_tensor(values.astype(bool))
 
-    def _bound(self, schema: Schema, rules: Iterable[Rule] = ()) -> tuple[BoundRule, ...]:
-        """The rules that hold whatever the method: those declared, those that model and schema bring, and more."""
+    def _bound(self, schema: Schema) -> tuple[BoundRule, ...]:
+        """The rules that hold whatever the method: those declared, those that model and schema bring, those added."""
         known: list[Rule] = [KnownLevels(self.model.unseen)] if self.model.unseen else []  # nobody is sent there
         if any(f.direction != "free" for f in schema.identities.derived):
             known.append(DerivedDirections())
-        return tuple(rule.bind(schema) for rule in (*self.declared_rules, *known, *rules))
+        return tuple(rule.bind(schema) for rule in (*self.declared_rules, *known, *self.added_rules))
 
     def _check_labels(self) -> None:
         """Labels and what the model says about some people of the background must not contradict each other."""
@@ -214,8 +216,9 @@ class Problem:
     def under(self, features: Iterable[Feature], rules: Iterable[Rule] = ()) -> Problem:
         """The same question with other directions, steps or reach of the features, and more rules."""
         other = copy.copy(self)
+        other.added_rules = (*self.added_rules, *rules)
         other.schema = replace(self.schema, features=tuple(features))
-        other.rules = self._bound(other.schema, rules)
+        other.rules = other._bound(other.schema)
         if self.declared_actions is not None:
             other.actions = self.declared_actions.bind(other.schema)
         return other
