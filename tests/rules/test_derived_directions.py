@@ -115,3 +115,22 @@ def test_a_draft_knows_the_direction_by_name_and_data():
     schema = Schema.infer(table, labels=table.room > table.room.median())
     assert {f.name: f.direction for f in schema if isinstance(f, Derived)} == {"ltv": "down", "room": "up"}
     assert any("it may only fall" in note for note in schema.notes if note.startswith("ltv"))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        ta.rules.AtMost(1),
+        ta.rules.Box({"loan": 50}),
+        ta.rules.Budget(1.0, weights={"loan": 0.01}),
+        ta.rules.Ball(1.0, {"loan": 100}),
+        ta.rules.Polytope([[{"loan": -1.0}, 0.0]]),
+    ],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_what_follows_is_no_change_to_rules_that_count_changes(rule):
+    schema = Schema((*HOUSE, Derived("hundredths", "100 * ltv", high=200, step=1)))
+    model = ta.models.wrap(lambda table: (table["loan"] <= 50).astype(float), schema)
+    method = ta.methods.LocalSearch().fit(ta.Problem(schema, model, rules=[rule]))
+    answer = method.find(OWN.assign(hundredths=[80]))
+    assert answer.options[["loan", "ltv", "hundredths"]].to_numpy().tolist() == [[50, 0.5, 50]]

@@ -143,6 +143,14 @@ class Identities:
         parents = ((name, self.place[name][0]) for name in f.read_formula.parents)
         return set().union(*(self.roots(p) if isinstance(p, Derived) else {name} for name, p in parents))
 
+    def chosen(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """x_new (..., d) with what is derived as x has it: the changes that people make themselves."""
+        if not self.derived:
+            return x_new
+        follows = torch.zeros(x_new.shape[-1], dtype=torch.bool, device=x_new.device)
+        follows[self.columns.to(x_new.device)] = True
+        return torch.where(follows, x, x_new)
+
     # -- encoded rows -----------------------------------------------------------------------------------------
 
     def fill(self, x: Tensor) -> Tensor:
