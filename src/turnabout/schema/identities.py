@@ -191,6 +191,20 @@ class Identities:
             columns[f.name] = put(column, follows, f.cells(expected[follows])) if follows.any() else column
         return pd.DataFrame(columns, index=rows.index)
 
+    def supply(self, own: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows in which people provide missing cells of their own: what follows from these is computed too."""
+        columns = {str(name): rows[name] for name in rows.columns}
+        there = {str(name): own[name].isna().to_numpy() & rows[name].notna().to_numpy() for name in rows.columns}
+        for f in self.derived:
+            parents = f.read_formula.parents
+            known = np.logical_and.reduce([columns[name].notna().to_numpy() for name in parents])
+            follows = known & np.logical_or.reduce([there[name] for name in parents])
+            if follows.any():
+                value, _ = self._expected(f, columns)
+                columns[f.name] = put(columns[f.name], follows, f.cells(value[follows]))
+                there[f.name] = follows
+        return pd.DataFrame(columns, index=rows.index)
+
     def breaches(self, f: Derived, own: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
         """(n,) True where a printed cell is not what follows from the printed row, or goes against its direction."""
         expected, known = self._expected(f, {str(name): rows[name] for name in rows.columns})
