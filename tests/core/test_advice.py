@@ -355,3 +355,38 @@ def test_the_review_of_sensible_advice_is_short(bank):
     nobody = ta.methods.ExactLinear().fit(problems[0]).find(table[models[0].predict(table)].head(3))
     assert nobody.review().brief == "A careful reader would question nothing about these 0 options."
     assert str(nobody.review()) == "0 options of 0 people: nothing to question."
+
+
+# -- limits of people who act in steps -------------------------------------------------------------------------------
+
+WORK = Schema(
+    (
+        Number("income", low=0, high=9, step=1),
+        Number("debt", low=0, high=9, step=1),
+        Category("home", levels=("own", "rent", "free")),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "names"),
+    [
+        ({"home": ["rent", "free"]}, {"income"}),
+        ({"home": "fixed"}, {"income"}),
+        ({"home": "fixed", "income": (None, 4)}, {"debt"}),
+        ({"home": "fixed", "income": "fixed"}, {"debt"}),
+        ({"home": "fixed", "income": "fixed", "debt": (2, None)}, set()),
+        (dict.fromkeys(WORK.names, "fixed"), set()),
+    ],
+)
+def test_plans_of_steps_keep_to_the_limits_of_a_person(limits, names):
+    def accepts(table):
+        return ((table["home"] == "own") | (table["income"] >= 5) | (table["debt"] <= 1)).astype(float)
+
+    problem = ta.Problem(WORK, ta.models.wrap(accepts, WORK), ta.costs.L1(), actions=ta.ActionSet.draft(WORK))
+    people = pd.DataFrame({"income": [3], "debt": [6], "home": ["rent"]})
+    answer = ta.methods.ActionSequences().fit(problem).find(people, limits={0: limits})
+    assert set(answer.changes().feature) == names
+    assert answer.status[0] == "FOUND" if names else answer.status[0] in ("NOT_FOUND", "IMPOSSIBLE")
+    if len(limits) == 3 and set(limits.values()) == {"fixed"}:
+        assert answer.status[0] == "IMPOSSIBLE"

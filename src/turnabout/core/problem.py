@@ -220,8 +220,14 @@ class Problem:
         other.schema = replace(self.schema, features=tuple(features))
         other.rules = other._bound(other.schema)
         if self.declared_actions is not None:
-            other.actions = self.declared_actions.bind(other.schema)
+            other.actions = self._able(self.declared_actions, other.schema)
         return other
+
+    def _able(self, actions: ActionSet, schema: Schema) -> BoundActions | None:
+        """The actions that change nothing which is fixed for these people alone; None where there is none."""
+        held = {f.name for f, g in zip(schema, self.declared_schema, strict=True) if f.moves == "fixed" != g.moves}
+        able = tuple(action for action in actions.actions if not held & set(action.writes))
+        return ActionSet(able, actions.time_unit).bind(schema) if able else None
 
     @cached_property
     def background_margin(self) -> Tensor | None:
