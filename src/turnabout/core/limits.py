@@ -213,6 +213,11 @@ def _checked(person: object, feature: Feature, limit: Limit) -> Limit:
             f"person {person!r} has limits from {ends['low']:g} to {ends['high']:g} of '{feature.name}'.",
             hint="low must not be above high.",
         )
+    if limit.levels is not None and not hasattr(feature, "levels"):
+        raise MethodError(
+            f"person {person!r} lists levels of '{feature.name}', which is a {feature.kind}.",
+            hint="a number has (low, high), and everything may be fixed.",
+        )
     strange = [v for v in limit.levels or () if v not in getattr(feature, "levels", ())]
     if strange:
         raise MethodError(
@@ -237,9 +242,14 @@ def _from_table(table: pd.DataFrame) -> dict[object, dict[str, dict[str, Any]]]:
     out: dict[object, dict[str, dict[str, Any]]] = {}
     for row in rows.to_dict("records"):
         entry = {str(k): v for k, v in row.items() if k not in ("person", "feature") and not _absent(v)}
-        if "fixed" in entry:
+        if is_number(entry.get("fixed")) and entry["fixed"] in (0, 1):  # True beside gaps is 1.0
             entry["fixed"] = bool(entry["fixed"])
-        out.setdefault(row["person"], {})[str(row["feature"])] = entry
+        mine, name = out.setdefault(row["person"], {}), str(row["feature"])
+        if name in mine:
+            raise MethodError(
+                f"the table of limits has '{name}' of person {row['person']!r} twice.", hint="put both into one row."
+            )
+        mine[name] = entry
     return out
 
 
