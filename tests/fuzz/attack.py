@@ -17,13 +17,13 @@ from typing import Any
 import pandas as pd
 
 import turnabout as ta
-from fuzz.columns import Column
+from fuzz.columns import Column, same
 from fuzz.deciders import SINGLE
 from fuzz.files import ask_by_file
-from fuzz.frames import as_given, build
+from fuzz.frames import as_given, build, cells, text_of
 from fuzz.oracle import Fault, judge
 from fuzz.questions import PER_WORLD, Question, random_question
-from fuzz.worlds import World, random_world
+from fuzz.worlds import World, is_advised, random_world
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.solve import SearchEffort
 from turnabout.rules import from_dict as read_rule
@@ -58,6 +58,7 @@ class Report:
     proofs: int = 0
     optima: int = 0
     missed: int = 0
+    advice: Counter[str] = field(default_factory=Counter)
     refusal: str | None = None
     faults: list[Fault] = field(default_factory=list)
 
@@ -92,9 +93,34 @@ def _attack(seed: int, report: Report) -> None:
         return
     report.method = f"{answer.made_by.split('(')[0]}{f' by {question.file}' if question.file else ''}"
     report.options, report.status = len(answer.options), Counter(str(s.value) for s in answer.status)
+    report.advice = advice_in(world, question, answer)
     seen = judge(world, question, answer)
     report.faults += seen.faults
     report.proofs, report.optima, report.missed = seen.proofs, seen.optima, seen.missed
+
+
+def advice_in(world: World, question: Question, answer: ta.Recourse) -> Counter[str]:
+    """How often the answer has what worlds of the second kind are about."""
+    out: Counter[str] = Counter()
+    if not is_advised(world.seed):
+        return out
+    people = answer.options.index.get_level_values("person")
+    out["people with limits"] = len(question.limits)
+    out["their options"] = sum(person in question.limits for person in people)
+    out["ranges to provide"] = len(answer.provided)
+    out["options of several"] = int(people.duplicated(keep=False).sum())
+    moves = answer.changes()
+    columns = [world.by_name[name] for name in moves["feature"]]
+    out["changes in useful steps"] = sum(c.useful is not None for c in columns)
+    out["changes with a least one"] = sum(c.least is not None for c in columns)
+    out["changes within a reach"] = sum(c.reach is not None for c in columns)
+    for c in world.columns:
+        if c.formula is not None:
+            own, new = answer.people[c.name].reindex(people), answer.options[c.name]
+            moved = [not same(*c_) for c_ in zip(*(map(c.read, map(text_of, cells(s))) for s in (own, new)))]
+            out["computed cells that moved"] += sum(moved)
+            out["of these with a direction"] += sum(moved) if c.moves != "fixed" else 0
+    return out
 
 
 @lru_cache(maxsize=2)

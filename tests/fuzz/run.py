@@ -46,6 +46,7 @@ class Summary:
     models: Counter[str] = field(default_factory=Counter)
     methods: Counter[str] = field(default_factory=Counter)
     status: Counter[str] = field(default_factory=Counter)
+    advice: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Summary:
         self.models[report.model] += 1
         self.methods[report.method or "none"] += 1
         self.status.update(report.status)
+        self.advice.update(report.advice)
         if report.refusal is not None:
             self.refusals[report.refusal[:70]] += 1
             self._example(f"refused: {report.refusal[:70]}", report, report.refusal)
@@ -87,6 +89,7 @@ class Summary:
             "status   " + _counts(self.status),
             "models   " + _counts(self.models),
             "methods  " + _counts(self.methods),
+            "advice   " + _counts(self.advice),
             f"refused with a reason: {sum(self.refusals.values())}",
         ]
         for text, count in self.refusals.most_common(12):
