@@ -365,6 +365,18 @@ def test_the_review_of_sensible_advice_is_short(bank):
     assert str(nobody.review()) == "0 options of 0 people: nothing to question."
 
 
+@pytest.mark.parametrize("limit", ["fixed", (None, 5), {"low": 1}])
+def test_limits_of_a_consequence_are_refused(limit):
+    schema = Schema((Number("hours", high=9, step=1), Number("income", high=90, step=1)))
+    rule = ta.rules.StructuralEquations([ta.rules.Equation("income", coefficients={"hours": 10})])
+    model = ta.models.wrap(lambda t: (t["income"] >= 50).astype(float), schema)
+    method = ta.methods.LocalSearch().fit(ta.Problem(schema, model, rules=[rule]))
+    people = pd.DataFrame({"hours": [1], "income": [10]})
+    with pytest.raises(MethodError, match="person 0 has a limit of 'income', which follows from other features"):
+        method.find(people, limits={0: {"income": limit}})
+    assert method.find(people, limits={0: {"income": {"difficulty": 2}}}).options["income"].tolist() == [50]
+
+
 # -- limits of people who act in steps -------------------------------------------------------------------------------
 
 WORK = Schema(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from fuzz.advised import Limits, random_limits
+from fuzz.advised import Limit, Limits, random_limits
 from fuzz.columns import Cell, Column
 from fuzz.constraints import AtMost, Ball, Box, Budget, Condition, Constraint, Follows, Implies, Ordered, Polytope, Sum
 from fuzz.costs import Price
@@ -124,6 +124,9 @@ def _advised(world: World, question: Question) -> Question:
                 question.limits[label] = random_limits(random, world.columns, row)
     if random.random() < 0.7:  # rules about everything else are attacked elsewhere
         question.rules = question.rules[:1]
+    follow = {rule.target for rule in question.rules if isinstance(rule, Follows)}  # nobody limits a consequence
+    for label, own in question.limits.items():
+        question.limits[label] = {n: Limit(difficulty=o.difficulty) if n in follow else o for n, o in own.items()}
     return question
 
 

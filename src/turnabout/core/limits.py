@@ -77,6 +77,12 @@ def read_limits(limits: Any, people: pd.Index, schema: Schema) -> dict[int, Pers
                     hint=f"it has {', '.join(schema.names)}.",
                 )
         found = {name: _limit(person, schema[name], entries[name]) for name in schema.names if name in entries}
+        held = [n for n, limit in found.items() if n in schema.derived and replace(limit, difficulty=1.0) != Limit()]
+        if held:
+            raise MethodError(
+                f"person {person!r} has a limit of '{held[0]}', which follows from other features by a rule.",
+                hint="limit what it follows from: bounds limit what people choose, not what comes of it.",
+            )
         out[people.tolist().index(person)] = tuple(found.items())
     return out
 
