@@ -28,6 +28,7 @@ from turnabout.typing import Tensor
 RESERVED = ("person", "option", "cost", "margin")  # columns of an answer
 SLICE = 1 << 18  # rows asked of the model in one call
 RULE_ROUNDS = 4
+FILLED = 1e-9  # encoded difference within which a person's own row is what formulas say
 HOLDS = 0.5  # share of the background for which an identity must hold, to be one
 COMPANY = 17  # rows of a batch in which a row counts as among others
 
@@ -289,10 +290,11 @@ class Problem:
     def reads_back(self, people: pd.DataFrame, x: Tensor, margin: np.ndarray) -> np.ndarray:
         """(n,) whether a search sees these people as the original does: only then can it prove anything of them.
 
-        The margin of the encoded row is the judge's, and, where searches ask the original about decoded rows, these
-        hold the person's own cells.
+        The margin of the encoded row is the judge's, what is derived is what its formula says, and, where searches ask
+        the original about decoded rows, these hold the person's own cells.
         """
-        same = np.abs(self.margin(x).cpu().numpy() - margin) <= 1e-6 * (1 + np.abs(margin)) + self.model.noise
+        same = (self.schema.fill(x) - x).abs().amax(-1).cpu().numpy() <= FILLED
+        same &= np.abs(self.margin(x).cpu().numpy() - margin) <= 1e-6 * (1 + np.abs(margin)) + self.model.noise
         if self.model.compiled:
             return same
         seen = self.schema.decode(x)
@@ -333,7 +335,7 @@ class Problem:
     def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(n,) by how much the worst rule is broken; 0 where all are kept."""
         worst = x_new.new_zeros(x_new.shape[:-1])
-        x_new = self.schema.fill(x_new) if self.rules else x_new
+        x_new = self.schema.identities.follow(x, x_new) if self.rules else x_new
         for rule in self.rules:
             worst = torch.maximum(worst, rule.violation(x, x_new))
         return worst

@@ -20,6 +20,7 @@ from turnabout.schema.features import GRID_NOISE, Feature, Scalar
 from turnabout.schema.formula import Formula
 from turnabout.schema.levels import Category, Levels, raw_codes
 from turnabout.schema.number import Number
+from turnabout.schema.projection import SAME
 from turnabout.schema.put import put
 from turnabout.schema.raw_cells import floats
 from turnabout.typing import Json, Moves, Tensor
@@ -172,6 +173,19 @@ class Identities:
                     missing = missing | (new[s.stop - 1] > 0.5)
             new[start] = torch.where(missing, new[start], f.positions(rounded))
         return torch.stack(new, -1)
+
+    def follow(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """x_new (..., d) as people x would have it printed: filled, but own cells stay where nothing changes behind."""
+        if not self.derived:
+            return x_new
+        new = self.fill(x_new)
+        for f in self.derived:
+            start, behind = self.place[f.name][1].start, torch.zeros_like(new[..., 0], dtype=torch.bool)
+            for name in self.roots(f):
+                s = self.place[name][1]
+                behind = behind | ((x_new[..., s] - x[..., s]).abs() > SAME).any(-1)
+            new[..., start] = torch.where(behind, new[..., start], x[..., start])
+        return new
 
     # -- printed rows -----------------------------------------------------------------------------------------
 
