@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from fuzz.columns import NAMES, PLAIN_NAMES, Cell, Column
-from fuzz.formulas import Formula, rounded
+from fuzz.formulas import Formula
 from fuzz.reaches import Reach
 
 ADVISED = 10**12  # from this problem on worlds are of the second kind
@@ -162,12 +162,13 @@ def _computed(random: Random, columns: list[Column]) -> Column | None:
 
 
 def own_cell(columns: list[Column], row: list[Cell]) -> Cell:
-    """The last cell of a row, computed; None where it has no one value."""
+    """The last cell of a row, computed; None where it has no value. Halves go to the even step, as in most tables."""
     column = columns[-1]
     assert column.formula is not None
     value = column.formula.value({c.name: c for c in columns}, dict(zip((c.name for c in columns), row)))
-    there = None if value is None else rounded(value, column.unit_step, column.places)
-    text = None if there is None else column.print(there)
+    if value is None:
+        return None
+    text = column.print(float(round(round(value / column.unit_step) * column.unit_step, max(0, column.places))))
     return None if text is None else float(text)
 
 

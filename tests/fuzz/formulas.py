@@ -135,14 +135,15 @@ def _prints(column: Column, value: float | None, cell: float) -> bool:
 
 
 def is_consistent(columns: Sequence[Column], row: Sequence[Cell]) -> bool:
-    """Whether every computed cell of a row is what its formula gives."""
+    """Whether every computed cell of a row is beyond doubt what its formula gives: not where it lies between two."""
     by_name = {c.name: c for c in columns}
     cells = dict(zip(by_name, row))
     for column in columns:
         if column.formula is None or cells[column.name] is None:
             continue
         value = column.formula.value(by_name, cells)
-        if value is None or abs(float(cells[column.name]) - value) > (0.5 + TIE) * column.unit_step:  # type: ignore
+        there = None if value is None else rounded(value, column.unit_step, column.places)
+        if there is None or abs(float(cells[column.name]) - there) > TIE * column.unit_step:  # type: ignore[arg-type]
             return False
     return True
 

@@ -165,7 +165,7 @@ def _judge_cells(
     followers = [rule.target for rule in question.rules if isinstance(rule, Follows)]
     if not provided and not changed(world.by_name, world.row(own), world.row(row)):
         seen.accuse("nothing changes", person, "an option that is the person's own row")
-    stray = strays(world.columns, own, row)
+    stray = strays(world.columns, own_row(question, person), row)
     if stray is not None:
         seen.accuse("a computed column strays", person, f"{stray}: {world.row(own)} -> {world.row(row)}")
     for column, before, after in zip(world.columns, own, row):
