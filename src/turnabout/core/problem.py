@@ -335,7 +335,7 @@ class Problem:
     def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(n,) by how much the worst rule is broken; 0 where all are kept."""
         worst = x_new.new_zeros(x_new.shape[:-1])
-        x_new = self.schema.identities.follow(x, x_new) if self.rules else x_new
+        filled = self.schema.identities.follow(x, x_new) if any(not rule.fills for rule in self.rules) else x_new
         for rule in self.rules:
-            worst = torch.maximum(worst, rule.violation(x, x_new))
+            worst = torch.maximum(worst, rule.violation(x, x_new if rule.fills else filled))
         return worst

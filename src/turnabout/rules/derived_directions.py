@@ -34,6 +34,8 @@ class DerivedDirections(Rule):
 class BoundDerivedDirections(BoundRule):
     """A violation is the farthest that a column goes wrong. Changes are taken back: in part, one, or all of them."""
 
+    fills = True
+
     def __init__(self, schema: Schema, name: str):
         self.directed: list[tuple[Derived, int, list[int]]] = []  # a column, where it is encoded, what it follows from
         for f in schema.identities.derived:
@@ -43,6 +45,8 @@ class BoundDerivedDirections(BoundRule):
         said = [f"{f.title} does not {'rise' if f.direction == 'down' else 'fall'}" for f, _, _ in self.directed]
         features = {schema.index(f.name) for f, _, _ in self.directed}.union(*(roots for _, _, roots in self.directed))
         super().__init__(", ".join(said) or name, schema, sorted(features))
+        self.columns = [column for _, column, _ in self.directed]
+        self.sign = torch.tensor([1.0 if f.direction == "down" else -1.0 for f, _, _ in self.directed])
         self.indicators = []  # what follows from a missing cell stays as it is
 
     def __str__(self) -> str:
@@ -53,13 +57,14 @@ class BoundDerivedDirections(BoundRule):
 
     def _gaps(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(..., columns) how far each goes the wrong way; 0 where it does not, or follows from no change."""
-        rows, changed = self.schema.fill(x_new), self.schema.changed(x, x_new)
-        out = []
-        for f, column, roots in self.directed:
-            rise = rows[..., column] - x[..., column]
-            wrong = torch.nan_to_num(rise if f.direction == "down" else -rise, nan=UNKNOWN).clamp(min=0)  # (1)
-            out.append(torch.where(changed[..., roots].any(-1), wrong, torch.zeros_like(wrong)))
-        return torch.stack(out, -1)
+        rows = self.schema.fill(x_new)
+        rise = (rows[..., self.columns] - x[..., self.columns]) * self.sign.to(rows)
+        wrong = torch.nan_to_num(rise, nan=UNKNOWN).clamp(min=0)  # (1)
+        if bool((wrong > TOLERANCE).any()):
+            changed = self.schema.changed(x, x_new)
+            follows = torch.stack([changed[..., roots].any(-1) for _, _, roots in self.directed], -1)
+            wrong = torch.where(follows, wrong, torch.zeros_like(wrong))
+        return wrong
 
     def _relax(self, x: Tensor, x_new: Tensor) -> Tensor:
         """As much of the whole change as keeps the rule, by halving."""
