@@ -76,7 +76,7 @@ def wider(answer: ta.Recourse) -> ta.Recourse:
 
 
 def doubled(answer: ta.Recourse) -> ta.Recourse:
-    """The second option of Ada is nearly her first."""
+    """The second option of Ada is nearly the first."""
     options = answer.options.copy()
     options.loc[("Ada", 1), :] = options.loc[("Ada", 0), :]
     return replace(answer, options=options.astype(answer.options.dtypes))
