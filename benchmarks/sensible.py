@@ -21,8 +21,8 @@ judged against columns of the training part, by formulas of this file. Columns:
     effort       cost of first options under the default cost, over the proved optimum where the model is additive
     x time       CPU seconds of `find` by a fitted method, after over before: medians of three calls in turn
 
-`identities` is a made-up table with a ratio, a unit change and a sum among its columns, declared and not; there every legal value
-may be chosen, so that nothing else differs.
+`identities` is a made-up table with a ratio, a unit change and a sum among its columns, declared and not; there
+every legal value may be chosen, so that nothing else differs.
 TURNABOUT_DATA names the folder that holds the data.
 """
 

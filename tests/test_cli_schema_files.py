@@ -152,14 +152,17 @@ def test_limits_of_people_who_cannot_be_read_do_not_stop_a_report(desk, tmp_path
     assert done.returncode == 1 and "'Eve', who is not among the people asked about" in done.told
 
 
-def test_plans_refuse_limits_and_keep_rules(desk):
+def test_plans_keep_rules_and_limits(desk, tmp_path):
     more = ["--actions", desk / "actions.yaml", "--format", "json"]
-    done = ask(desk, "plan", "all.yaml", *more)
-    assert done.returncode == 1 and not done.stdout
-    assert "person 'Ada' has limits, to which plans of actions do not keep" in done.told
-    assert "preconditions of the actions" in done.told
-    answer = answer_of(ask(desk, "plan", "all.yaml", *more, "--person", "Cy"))  # has no limits; one change is allowed
-    assert answer.counts()["FOUND"] == 1 and answer.plans.cost.iloc[0] > 1  # the price of the action, not the cost
+    free = answer_of(ask(desk, "plan", "all.yaml", *more))  # its limits are about debt, and people only earn
+    assert (
+        free.counts()["FOUND"] == 4 and free.plans.cost.loc[("Ada", 0)] == 31
+    )  # the price of the action, not the cost
+    limits = tmp_path / "limits.yaml"
+    limits.write_text("{Ada: {income: fixed}, Cy: {income: [null, 60]}, Bo: {income: [null, 100]}}")
+    kept = answer_of(ask(desk, "plan", "all.yaml", "--limits", limits, *more))
+    assert kept.status[["Ada", "Cy"]].isin(["IMPOSSIBLE", "NOT_FOUND"]).all()
+    assert kept.plans.cost[["Bo", "Ed"]].tolist() == free.plans.cost[["Bo", "Ed"]].tolist()
 
 
 @pytest.mark.parametrize("command", ["train", "calibrate"])

@@ -164,6 +164,27 @@ def test_limits_hold_for_those_who_have_them_and_for_nobody_else(bank):
         )
 
 
+def test_levels_of_a_person_hold_in_every_search():
+    """Also near by first, and in those for further options."""
+    schema = Schema(
+        (
+            Category("housing", levels=("own", "rent", "free")),
+            Number("income", low=0, high=10, step=1, reach={"absolute": 8, "usual": 0.5}),
+            Number("hours", low=0, high=10, step=1, reach={"absolute": 8, "usual": 0.5}),
+        )
+    )
+
+    def accepts(table):
+        return ((table["housing"] == "own") | (table["income"] >= 3) | (table["hours"] >= 3)).astype(float)
+
+    problem = ta.Problem(schema, ta.models.wrap(accepts, schema), ta.costs.L1(difficulty={"income": 9, "hours": 9}))
+    people = pd.DataFrame({"housing": ["rent"], "income": [0], "hours": [0]})
+    for method in (ta.methods.LocalSearch(), ta.methods.LocalSearch(exhaustive=0), ta.methods.GrowingSpheres()):
+        answer = method.fit(problem).find(people, options=3, limits={0: {"housing": ["free"]}})
+        assert len(answer.options)
+        assert "own" not in set(answer.options.housing)
+
+
 def test_an_impossible_limit_is_named(bank):
     table, _, models, problems = bank
     refused = table[~models[0].predict(table)].head(1)
@@ -206,6 +227,14 @@ def test_limits_as_a_table_and_with_a_landing(bank):
         ({0: {"income": {"difficulty": -1}}}, "difficulty"),
         ({0: {"income": {"fixed": "maybe"}}}, "'maybe' as whether 'income' is fixed"),
         ({0: {"housing": {"levels": "own"}}}, "'own' as the levels"),
+        ({0: {"income": {"levels": [1]}}}, "lists levels of 'income', which is a number"),
+        ({0: {"income": (float("nan"), 1)}}, "the limit nan"),
+        ({True: {"income": "fixed"}}, "True, who is not among the people"),
+        ({0: {"opened": ["q"]}}, "no feature of the schema"),
+        (pd.DataFrame({"person": [7], "feature": ["income"], "high": [1]}), "name 7, who is not among the people"),
+        (pd.DataFrame({"person": [0], "feature": ["boat"], "high": [1]}), "name 'boat', which is no feature"),
+        (pd.DataFrame({"person": [0], "feature": ["income"], "fixed": ["no"]}), "'no' as whether 'income' is fixed"),
+        (pd.DataFrame({"person": [0, 0], "feature": ["income"] * 2, "high": [9, 8]}), "'income' of person 0 twice"),
         (pd.DataFrame({"person": [0], "low": [1]}), "no column 'feature'"),
         (pd.DataFrame({"person": [0], "feature": ["income"], "least": [1]}), "the column 'least'"),
     ],
@@ -374,3 +403,50 @@ def test_the_review_of_sensible_advice_is_short(bank):
     nobody = ta.methods.ExactLinear().fit(problems[0]).find(table[models[0].predict(table)].head(3))
     assert nobody.review().brief == "A careful reader would question nothing about these 0 options."
     assert str(nobody.review()) == "0 options of 0 people: nothing to question."
+
+
+@pytest.mark.parametrize("limit", ["fixed", (None, 5), {"low": 1}])
+def test_limits_of_a_consequence_are_refused(limit):
+    schema = Schema((Number("hours", high=9, step=1), Number("income", high=90, step=1)))
+    rule = ta.rules.StructuralEquations([ta.rules.Equation("income", coefficients={"hours": 10})])
+    model = ta.models.wrap(lambda t: (t["income"] >= 50).astype(float), schema)
+    method = ta.methods.LocalSearch().fit(ta.Problem(schema, model, rules=[rule]))
+    people = pd.DataFrame({"hours": [1], "income": [10]})
+    with pytest.raises(MethodError, match="person 0 has a limit of 'income', which follows from other features"):
+        method.find(people, limits={0: {"income": limit}})
+    assert method.find(people, limits={0: {"income": {"difficulty": 2}}}).options["income"].tolist() == [50]
+
+
+# -- limits of people who act in steps -------------------------------------------------------------------------------
+
+WORK = Schema(
+    (
+        Number("income", low=0, high=9, step=1),
+        Number("debt", low=0, high=9, step=1),
+        Category("home", levels=("own", "rent", "free")),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "names"),
+    [
+        ({"home": ["rent", "free"]}, {"income"}),
+        ({"home": "fixed"}, {"income"}),
+        ({"home": "fixed", "income": (None, 4)}, {"debt"}),
+        ({"home": "fixed", "income": "fixed"}, {"debt"}),
+        ({"home": "fixed", "income": "fixed", "debt": (2, None)}, set()),
+        (dict.fromkeys(WORK.names, "fixed"), set()),
+    ],
+)
+def test_plans_of_steps_keep_to_the_limits_of_a_person(limits, names):
+    def accepts(table):
+        return ((table["home"] == "own") | (table["income"] >= 5) | (table["debt"] <= 1)).astype(float)
+
+    problem = ta.Problem(WORK, ta.models.wrap(accepts, WORK), ta.costs.L1(), actions=ta.ActionSet.draft(WORK))
+    people = pd.DataFrame({"income": [3], "debt": [6], "home": ["rent"]})
+    answer = ta.methods.ActionSequences().fit(problem).find(people, limits={0: limits})
+    assert set(answer.changes().feature) == names
+    assert answer.status[0] == "FOUND" if names else answer.status[0] in ("NOT_FOUND", "IMPOSSIBLE")
+    if len(limits) == 3 and set(limits.values()) == {"fixed"}:
+        assert answer.status[0] == "IMPOSSIBLE"

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import turnabout as ta
-from turnabout import Number, Schema
+from turnabout import Derived, Number, Schema
 from turnabout.errors import SchemaError, TurnaboutError
 
 
@@ -168,3 +168,55 @@ def test_letters_tell_the_range():
     assert range_.startswith("at least ") and "(up to " in range_
     told = ta.explain.reasons(answer, problem).of(person)
     assert f"the plan asks to provide it: {range_}" in told
+
+
+# -- what follows, what rules say, and what is proved --------------------------------------------------------------
+
+
+def test_what_follows_from_a_provided_cell_is_computed_too():
+    """The share of a loan in an unknown value is missing with it, and is there once the value is."""
+    schema = Schema(
+        (
+            Number("loan", low=10, high=100, step=10, moves="fixed"),
+            Number("value", low=50, high=200, step=10, missing=True, provide=True),
+            Derived("ltv", "loan / value", high=2, decimals=2, missing=True),
+        )
+    )
+    model = ta.models.wrap(lambda t: ((t["ltv"] <= 0.5) & t["value"].notna()).astype(float), schema)
+    people = pd.DataFrame({"loan": [60], "value": [np.nan], "ltv": [np.nan]})
+    answer = ta.methods.LocalSearch().fit(ta.Problem(schema, model)).find(people)
+    assert answer.provided.to_numpy().tolist() == [["value", 120.0, 200.0]]
+    assert answer.options[["value", "ltv"]].to_numpy().tolist() == [[120.0, 0.5]]
+
+
+def test_rules_hold_within_the_range():
+    schema = Schema((Number("low", high=9, step=1), Number("high", high=9, step=1, missing=True, provide=True)))
+    model = ta.models.wrap(lambda t: t["high"].notna().astype(float), schema)
+    problem = ta.Problem(schema, model, rules=[ta.rules.Ordered("low", "high")])
+    answer = ta.methods.LocalSearch().fit(problem).find(pd.DataFrame({"low": [4], "high": [np.nan]}))
+    assert answer.provided.to_numpy().tolist() == [["high", 4.0, 9.0]]
+
+
+def test_nobody_is_proved_impossible_for_want_of_a_cell():
+    """One value in the far corner does: it is not tried, so nothing is proved."""
+    schema = Schema((Number("a", high=9, step=1, missing=True, provide=True), Number("b", high=1, step=1)))
+    model = ta.models.wrap(lambda t: ((t["a"] == 9) & (t["b"] == 1)).astype(float), schema)
+    own = pd.DataFrame({"a": [np.nan], "b": [0]})
+    method = ta.methods.LocalSearch(exhaustive=100).fit(ta.Problem(schema, model))
+    assert method.find(own).status.tolist() == ["FOUND"]
+    there = pd.DataFrame({"a": [2], "b": [0]})
+    assert method.find(there, limits={0: {"b": "fixed"}}).status.tolist() == ["IMPOSSIBLE"]
+    answer = method.find(own, limits={0: {"b": "fixed"}})
+    assert answer.status.tolist() == ["NOT_FOUND"]
+    assert "while 'a' is missing" in answer.why.loc[0, "reason"]
+    assert answer.why.loc[0, "proof"] == ""
+
+
+def test_provided_rows_keep_the_types_of_the_table():
+    schema = Schema((Number("a", high=9, step=1, missing=True, provide=True), Number("b", high=1, decimals=4)))
+    model = ta.models.wrap(lambda t: t["a"].notna().astype(float), schema)
+    own = pd.DataFrame({"a": np.array([np.nan], dtype=np.float32), "b": np.array([0.2122], dtype=np.float32)})
+    answer = ta.methods.LocalSearch().fit(ta.Problem(schema, model)).find(own)
+    assert answer.status.tolist() == ["FOUND"]
+    assert answer.options.dtypes[["a", "b"]].tolist() == [np.float32, np.float32]
+    assert str(answer.options.b.iloc[0]) == "0.2122"

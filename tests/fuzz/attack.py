@@ -11,18 +11,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from random import Random
 from typing import Any
 
 import pandas as pd
 
 import turnabout as ta
-from fuzz.columns import Column
+from fuzz.columns import Column, same
 from fuzz.deciders import SINGLE
 from fuzz.files import ask_by_file
-from fuzz.frames import as_given, build
+from fuzz.frames import as_given, build, cells, text_of
 from fuzz.oracle import Fault, judge
 from fuzz.questions import PER_WORLD, Question, random_question
-from fuzz.worlds import World, random_world
+from fuzz.worlds import World, is_advised, random_world
 from turnabout.errors import MethodError
 from turnabout.methods.sequences.solve import SearchEffort
 from turnabout.rules import from_dict as read_rule
@@ -57,6 +58,7 @@ class Report:
     proofs: int = 0
     optima: int = 0
     missed: int = 0
+    advice: Counter[str] = field(default_factory=Counter)
     refusal: str | None = None
     faults: list[Fault] = field(default_factory=list)
 
@@ -91,9 +93,34 @@ def _attack(seed: int, report: Report) -> None:
         return
     report.method = f"{answer.made_by.split('(')[0]}{f' by {question.file}' if question.file else ''}"
     report.options, report.status = len(answer.options), Counter(str(s.value) for s in answer.status)
+    report.advice = advice_in(world, question, answer)
     seen = judge(world, question, answer)
     report.faults += seen.faults
     report.proofs, report.optima, report.missed = seen.proofs, seen.optima, seen.missed
+
+
+def advice_in(world: World, question: Question, answer: ta.Recourse) -> Counter[str]:
+    """How often the answer has what worlds of the second kind are about."""
+    out: Counter[str] = Counter()
+    if not is_advised(world.seed):
+        return out
+    people = answer.options.index.get_level_values("person")
+    out["people with limits"] = len(question.limits)
+    out["their options"] = sum(person in question.limits for person in people)
+    out["ranges to provide"] = len(answer.provided)
+    out["options of several"] = int(people.duplicated(keep=False).sum())
+    moves = answer.changes()
+    columns = [world.by_name[name] for name in moves["feature"]]
+    out["changes in useful steps"] = sum(c.useful is not None for c in columns)
+    out["changes with a least one"] = sum(c.least is not None for c in columns)
+    out["changes within a reach"] = sum(c.reach is not None for c in columns)
+    for c in world.columns:
+        if c.formula is not None:
+            own, new = answer.people[c.name].reindex(people), answer.options[c.name]
+            moved = [not same(*c_) for c_ in zip(*(map(c.read, map(text_of, cells(s))) for s in (own, new)))]
+            out["computed cells that moved"] += sum(moved)
+            out["of these with a direction"] += sum(moved) if c.moves != "fixed" else 0
+    return out
 
 
 @lru_cache(maxsize=2)
@@ -113,11 +140,18 @@ def declare(columns: tuple[Column, ...]) -> ta.Schema:
 def _feature(column: Column) -> Any:
     if column.kind == "passthrough":
         return ta.Passthrough(column.name)
+    if column.formula is not None:
+        numbers: dict[str, Any] = {"low": column.low, "high": column.high, "step": column.step}
+        numbers |= {"decimals": column.decimals, "missing": column.missing, "moves": column.moves}
+        return ta.Derived(column.name, column.formula.text, **numbers)
     common: dict[str, Any] = {"moves": column.moves, "missing": column.missing}
     if column.kind == "number":
         common |= {"low": column.low, "high": column.high, "step": column.step, "decimals": column.decimals}
+        common |= {"useful_step": column.useful, "least_change": column.least, "provide": column.provide}
     else:
         common["levels"] = column.levels
+    if column.reach is not None:
+        common["reach"] = column.reach.spec()
     return KINDS[column.kind](column.name, **common)
 
 
@@ -133,6 +167,7 @@ def ask(world: World, question: Question) -> ta.Recourse:
     problem = pose(world, question)
     method = choose(problem, question)
     terms: dict[str, Any] = {"options": question.options, "seed": question.seed % 97, "landing": question.landing}
+    terms |= {"limits": limits_of(question)}
     answer = method.find(people, **terms, time_limit=question.time_limit, query_limit=question.query_limit)
     pd.testing.assert_frame_equal(people, before)
     if question.seed % 5 == 0:
@@ -145,6 +180,21 @@ def ask(world: World, question: Question) -> ta.Recourse:
     return answer
 
 
+def limits_of(question: Question) -> dict[Any, Any] | pd.DataFrame | None:
+    """What single people will not do, as they say it: entries by name, or a table."""
+    random = Random(f"limits {question.seed}")
+    if random.random() < 0.3 and not any(
+        o.levels is not None for own in question.limits.values() for o in own.values()
+    ):
+        rows = [
+            {"person": person, "feature": name} | limit.entries()
+            for person, own in question.limits.items()
+            for name, limit in own.items()
+        ]
+        return pd.DataFrame(rows) if rows else None
+    return {p: {n: limit.spec(random) for n, limit in own.items()} for p, own in question.limits.items()} or None
+
+
 def pose(world: World, question: Question) -> ta.Problem:
     """The problem, with the model wrapped once for all questions of a world."""
     schema, model = wrapped(world.seed, question.background)
@@ -152,7 +202,7 @@ def pose(world: World, question: Question) -> ta.Problem:
     background = world.training if question.background else None
     labels = world.accepted if question.background and question.seed % 2 else None
     actions = ta.ActionSet.draft(schema) if question.acts else None
-    cost = ta.costs.from_dict(question.price.spec())
+    cost = ta.costs.from_dict(question.price.spec()) if question.names_cost else None
     return ta.Problem(schema, model, cost, rules, background, labels, actions)
 
 

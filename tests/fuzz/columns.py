@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
 from typing import Literal
 
 import numpy as np
+
+from fuzz.formulas import Formula
+from fuzz.reaches import Reach, exact
 
 Cell = float | int | str | bool | None
 Kind = Literal["number", "ordinal", "binary", "category", "passthrough"]
@@ -47,6 +50,10 @@ class Column:
     dtype : the type it has in the training table; see `frames`.
     categories : of a pandas categorical, in its own order.
     mark : which missing cell an object column holds: "None", "nan" or "NA".
+    useful, least, reach : what a plan may choose: multiples of a step, the smallest change, how far from their own.
+    provide : whether a missing cell can be provided.
+    formula : what it is computed from; nobody chooses it, and where it moves "up" or "down" it may not go otherwise.
+    only : the levels that one person may switch to.
     """
 
     name: str
@@ -61,6 +68,30 @@ class Column:
     levels: tuple[Cell, ...] = ()
     categories: tuple[Cell, ...] = ()
     mark: str = "nan"
+    useful: float | None = None
+    least: float | None = None
+    reach: Reach | None = None
+    provide: bool = False
+    formula: Formula | None = None
+    only: tuple[Cell, ...] | None = None
+
+    def plain(self) -> Column:
+        """The column with every legal value to choose from."""
+        return replace(self, useful=None, least=None, reach=None)
+
+    def near(self) -> Column:
+        """The column as far as people usually go."""
+        return self if self.reach is None else replace(self, reach=self.reach.near())
+
+    @property
+    def chosen(self) -> bool:
+        """Whether people choose its values, and do not compute them."""
+        return self.formula is None and self.kind != "passthrough"
+
+    @property
+    def unit_step(self) -> float:
+        """Distance between neighbouring values that print."""
+        return self.step if self.step is not None else 10.0**-self.places if self.kind == "number" else 1.0
 
     @property
     def scalar(self) -> bool:
@@ -93,7 +124,7 @@ class Column:
 
     def distance(self, old: Cell, new: Cell) -> float:
         """How far a change goes, as a share of the range; a switch of a category is 1."""
-        if old is None or new is None or self.kind == "passthrough":
+        if old is None or new is None or not self.chosen:
             return 0.0
         if self.kind == "category":
             return float(not same(old, new))
@@ -103,15 +134,22 @@ class Column:
         """All values that a plan may use; None where there are too many to count."""
         if self.kind != "number":
             return list(self.levels)
-        if self.step is None:
+        if self.step is None and self.useful is None:
             return None
-        step = Decimal(repr(self.step))
-        first, last = Decimal(repr(self.low)) / step, Decimal(repr(self.high)) / step
+        step = exact(self.useful or self.step or 1.0)
+        low, high = self.ends
+        first, last = exact(low) / step, exact(high) / step
         return [float(k * step) for k in range(math.ceil(first), math.floor(last) + 1)]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest value that anybody may choose."""
+        low = self.low if self.reach is None or self.reach.low is None else max(self.low, self.reach.low)
+        return low, self.high if self.reach is None or self.reach.high is None else min(self.high, self.reach.high)
 
     def choices(self, own: Cell) -> list[Cell] | None:
         """The cells that this column of a person's new row may hold, their own first."""
-        if own is None or self.moves == "fixed" or self.kind == "passthrough":
+        if own is None or self.moves == "fixed" or not self.chosen:
             return [own]
         values = self.values()
         if values is None:
@@ -122,6 +160,9 @@ class Column:
         """What is wrong with a changed cell; None where nothing is."""
         if same(own, new):
             return None
+        if self.formula is not None:  # whether it follows is seen on the whole row
+            apart = own is not None and new is not None and self._wrong_way(float(own), float(new))
+            return "a derived column the wrong way" if apart else None
         if self.moves == "fixed" or self.kind == "passthrough":
             return "what may not change did"
         if own is None or new is None:
@@ -132,6 +173,10 @@ class Column:
             return "no such level"
         if self.scalar and self._wrong_way(self.position(own), self.position(new)):
             return "wrong direction"
+        if self.only is not None and not any(same(new, level) for level in self.only):
+            return "against a person's limits"
+        if self.reach is not None and self.reach.excess(self.position(own), self.position(new), 1.0):
+            return "beyond reach"
         return None
 
     def _number_breach(self, own: float, new: Cell) -> str | None:
@@ -144,7 +189,15 @@ class Column:
         grid = Decimal(repr(self.step)) if self.step is not None else Decimal(10) ** -self.places
         if value % grid != 0:
             return "off the grid"
-        return "wrong direction" if self._wrong_way(own, float(value)) else None
+        if self.useful is not None and value % exact(self.useful) != 0:
+            return "no useful step"
+        if self._wrong_way(own, float(value)):
+            return "wrong direction"
+        if self.least is not None and abs(value - exact(own)) < exact(self.least) - grid * Decimal("1e-6"):
+            return "a change below use"
+        if self.reach is not None and self.reach.excess(own, float(value), float(grid)):
+            return "beyond reach"
+        return None
 
     def _wrong_way(self, own: float, new: float) -> bool:
         return (self.moves == "up" and new < own) or (self.moves == "down" and new > own)

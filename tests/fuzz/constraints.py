@@ -28,7 +28,12 @@ class Constraint(Protocol):
 
 
 def changed(columns: ByName, old: Cells, new: Cells) -> list[str]:
-    """Names of the columns that changed."""
+    """Names of the columns that changed; what is computed from them does not count."""
+    return [name for name in columns if columns[name].formula is None and not same(old[name], new[name])]
+
+
+def touched(columns: ByName, old: Cells, new: Cells) -> list[str]:
+    """Names of the columns with another cell."""
     return [name for name in columns if not same(old[name], new[name])]
 
 
@@ -80,7 +85,7 @@ class Sum:
     def breaks(self, columns: ByName, old: Cells, new: Cells, slack: float) -> str | None:
         terms = {key: term(columns, key, new) for key in self.weights}
         if any(value is None for value in terms.values()):
-            moved = {owner(columns, key) for key in self.weights} & set(changed(columns, old, new))
+            moved = {owner(columns, key) for key in self.weights} & set(touched(columns, old, new))
             return f"{sorted(moved)} changed, and the sum cannot be checked" if moved else None
         total = sum(w * terms[key] for key, w in self.weights.items())  # type: ignore[operator]
         excess = total - self.bound if self.sense == "<=" else self.bound - total
@@ -179,6 +184,8 @@ class Box:
 
     def breaks(self, columns: ByName, old: Cells, new: Cells, slack: float) -> str | None:
         for name, column in columns.items():
+            if column.formula is not None:
+                continue
             if name not in self.reach and not same(old[name], new[name]):
                 return f"{name} is not in the region and moved"
             size = abs(shift(columns, name, old, new)) if name in self.reach else 0.0
@@ -200,7 +207,8 @@ class Budget:
     weights: Mapping[str, float]
 
     def breaks(self, columns: ByName, old: Cells, new: Cells, slack: float) -> str | None:
-        weigh = sum(self.weights.get(name, 1.0) * abs(shift(columns, name, old, new)) for name in columns)
+        chosen = [name for name in columns if columns[name].formula is None]
+        weigh = sum(self.weights.get(name, 1.0) * abs(shift(columns, name, old, new)) for name in chosen)
         size = sum(self.weights.get(name, 1.0) * column.span for name, column in columns.items())
         return f"the changes weigh {weigh:g} of {self.limit:g}" if weigh > self.limit + slack * size else None
 

@@ -98,7 +98,7 @@ def _place(column: Column, cell: Cell) -> float:
 def _overtakes(column: Column, cells: Sequence[Cell], old: Cell, new: Cell) -> float:
     """The share of the background between two values; straight lines between the values that occur."""
     seen = sorted(_place(column, cell) for cell in cells if cell is not None) if column.kind != "category" else []
-    if old is None or new is None or column.kind in ("binary", "category", "passthrough") or not seen:
+    if old is None or new is None or column.kind in ("binary", "category") or not column.chosen or not seen:
         return column.distance(old, new)
     knots = sorted(set(seen))
     shares = [sum(v <= knot for v in seen) / len(seen) for knot in knots]

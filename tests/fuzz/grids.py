@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Iterator
 from random import Random
 
-from fuzz.columns import Cell
+from fuzz.columns import Cell, Column
 from fuzz.constraints import Follows
 from fuzz.costs import Price
+from fuzz.formulas import follows
 from fuzz.frames import build
 from fuzz.questions import Question
 from fuzz.worlds import World
@@ -27,7 +28,10 @@ def size(world: World, own: list[Cell]) -> int:
 
 
 def reachable(world: World, question: Question, own: list[Cell]) -> list[list[Cell]]:
-    """Legal rows that keep every rule beyond doubt: all of them where they can be counted, else some."""
+    """Legal rows that keep every rule beyond doubt: all of them where they can be counted, else some.
+
+    The world is that of the person, with their limits.
+    """
     followers = {rule.target for rule in question.rules if isinstance(rule, Follows)}
     choices = [[cell] if c.name in followers else c.choices(cell) for c, cell in zip(world.columns, own)]
     count = 1
@@ -39,6 +43,29 @@ def reachable(world: World, question: Question, own: list[Cell]) -> list[list[Ce
         rows = _drawn(world, question, own, choices)
     kept = [row for row in (_followed(world, question, own, row) for row in rows) if row is not None]
     return [row for row in kept if allowed(world, question, own, row)]
+
+
+def useful_values(column: Column) -> list[float]:
+    """Values of a number that a plan may choose for anybody; some of them where there are too many."""
+    values = column.values()
+    if values is None:
+        places, (low, high) = min(max(column.places, 0), 6), column.ends
+        count = round((high - low) * 10**places)
+        values = [round(low + (high - low) * k / min(count, 40), places) for k in range(min(count, 40) + 1)]
+    return [float(v) for v in values]  # type: ignore[arg-type]
+
+
+def provided_rows(world: World, question: Question, own: list[Cell]) -> list[list[Cell]]:
+    """Rows of somebody who provides a missing cell and chooses from there; none where nothing can be provided."""
+    lacks = [i for i, (c, cell) in enumerate(zip(world.columns, own)) if cell is None and c.provide]
+    if not lacks or len(lacks) > 1:
+        return []
+    out: list[list[Cell]] = []
+    for value in useful_values(world.columns[lacks[0]])[:12]:
+        base = follows(world.columns, own, [value if i == lacks[0] else cell for i, cell in enumerate(own)])
+        if base is not None:
+            out += [base, *reachable(world, question, base)]
+    return out[: 4 * MOST]
 
 
 def _drawn(world: World, question: Question, own: list[Cell], choices: list[list[Cell] | None]) -> Iterator[list[Cell]]:
@@ -69,15 +96,17 @@ def _followed(world: World, question: Question, own: list[Cell], row: list[Cell]
             continue
         step = column.step or 10.0**-column.places
         row[i] = float(round(round((float(own[i]) + move) / step) * step, column.places))  # type: ignore[arg-type]
-        if column.breach(own[i], row[i]):
+        if column.plain().breach(own[i], row[i]):
             return None
-    return row
+    return follows(world.columns, own, row)
 
 
 def allowed(world: World, question: Question, own: list[Cell], row: list[Cell]) -> bool:
     """Whether a row breaks nothing, without any slack."""
     old, new = world.row(own), world.row(row)
-    if any(c.breach(a, b) for c, a, b in zip(world.columns, own, row)):
+    followers = {rule.target for rule in question.rules if isinstance(rule, Follows)}
+    pairs = ((c.plain() if c.name in followers else c, a, b) for c, a, b in zip(world.columns, own, row))
+    if any(c.breach(a, b) for c, a, b in pairs):
         return False
     return all(rule.breaks(world.by_name, old, new, 0.0) is None for rule in question.rules)
 

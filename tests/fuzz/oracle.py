@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 
 from fuzz.columns import Cell, same
-from fuzz.constraints import Follows
+from fuzz.constraints import Follows, changed
 from fuzz.deciders import SINGLE, Verdict
+from fuzz.formulas import follows, is_consistent, strays
 from fuzz.frames import as_given, as_parquet, build, cells, printed
-from fuzz.grids import accepted_rows, cheapest, reachable, size
+from fuzz.grids import accepted_rows, cheapest, provided_rows, reachable, size, useful_values
 from fuzz.plans import judge_plans
 from fuzz.questions import Question
+from fuzz.ways import PROVIDED, judge_ranges, judge_ways, provided_by
 from fuzz.worlds import World
 
 SLACK = 1e-7  # share of a column's range that rounding may take
@@ -58,6 +60,10 @@ def judge(world: World, question: Question, answer: Any) -> Judgement:
     rows = _options(world, answer)
     _judge_shape(question, status, rows, seen)
     _judge_options(world, question, answer, rows, seen)
+    for kind, person, text in judge_ways(world, question, rows):
+        seen.accuse(kind, person, text)
+    for kind, person, text in judge_ranges(world, question, answer, rows):
+        seen.accuse(kind, person, text)
     _judge_status(world, question, status, seen)
     _judge_search(world, question, answer, status, rows, seen)
     if question.acts:
@@ -76,6 +82,23 @@ def _options(world: World, answer: Any) -> Rows:
 
 def own_row(question: Question, person: Any) -> list[Cell]:
     return question.people[question.labels.index(person)]
+
+
+def _as_provided(world: World, question: Question, answer: Any, key: tuple[Any, int], row: list[Cell]) -> list[Cell]:
+    """A person's own row with the cells that an option asks them to provide, as the option has them."""
+    own, names = own_row(question, key[0]), set(provided_by(answer, key))
+    filled = [b if c.name in names else a for c, a, b in zip(world.columns, own, row)]
+    return follows(world.columns, own, filled) or filled
+
+
+def _from(world: World, question: Question, answer: Any, key: tuple[Any, int], row: list[Cell]) -> list[list[Cell]]:
+    """Rows from which a change may be counted: the person's own, with any useful value in the cells to provide."""
+    names = list(provided_by(answer, key))
+    bases = [_as_provided(world, question, answer, key, row)]
+    for i, column in enumerate(world.columns):
+        if column.name in names:
+            bases = [[*base[:i], v, *base[i + 1 :]] for base in bases for v in (row[i], *useful_values(column)[:200])]
+    return bases[: 200 * 200]
 
 
 def _judge_numbers(answer: Any, seen: Judgement) -> None:
@@ -120,8 +143,9 @@ def _judge_shape(question: Question, status: dict[Any, str], rows: Rows, seen: J
 def _judge_options(world: World, question: Question, answer: Any, rows: Rows, seen: Judgement) -> None:
     verdicts = asked_every_way(as_kept(world, question), list(rows.values()))
     for place, (key, row) in enumerate(rows.items()):
-        own = own_row(question, key[0])
-        _judge_cells(world, question, key[0], own, row, seen)
+        own, mine = own_row(question, key[0]), question.world_of(world, key[0])
+        base, count = _as_provided(world, question, answer, key, row), len(provided_by(answer, key))
+        _judge_cells(mine, question, key[0], base, row, count, seen)
         for way, verdict in verdicts.items():
             if isinstance(verdict, Exception):
                 seen.accuse("the original raises", key[0], f"{way}: {type(verdict).__name__}: {verdict}")
@@ -131,17 +155,21 @@ def _judge_options(world: World, question: Question, answer: Any, rows: Rows, se
             else:
                 _judge_landing(world, question, key[0], own, verdict, place, seen)
         if not question.acts:
-            _judge_cost(world, question, key[0], own, row, float(answer.options["cost"].loc[key]), seen)
+            said = float(answer.options["cost"].loc[key]) - PROVIDED * count
+            _judge_cost(world, question, key, _from(world, question, answer, key, row), row, said, seen)
 
 
 def _judge_cells(
-    world: World, question: Question, person: Any, own: list[Cell], row: list[Cell], seen: Judgement
+    world: World, question: Question, person: Any, own: list[Cell], row: list[Cell], provided: int, seen: Judgement
 ) -> None:
     followers = [rule.target for rule in question.rules if isinstance(rule, Follows)]
-    if all(same(a, b) for a, b in zip(own, row)):
+    if not provided and not changed(world.by_name, world.row(own), world.row(row)):
         seen.accuse("nothing changes", person, "an option that is the person's own row")
+    stray = strays(world.columns, own_row(question, person), row)
+    if stray is not None:
+        seen.accuse("a computed column strays", person, f"{stray}: {world.row(own)} -> {world.row(row)}")
     for column, before, after in zip(world.columns, own, row):
-        wrong = column.breach(before, after)
+        wrong = (column.plain() if column.name in followers else column).breach(before, after)
         if wrong == "out of bounds" and column.name in followers:
             continue  # bounds limit choices, and this is a consequence
         if wrong is not None:
@@ -160,14 +188,24 @@ def _judge_cells(
 
 
 def _judge_cost(
-    world: World, question: Question, person: Any, own: list[Cell], row: list[Cell], said: float, seen: Judgement
+    world: World,
+    question: Question,
+    key: tuple[Any, int],
+    bases: list[list[Cell]],
+    row: list[Cell],
+    said: float,
+    seen: Judgement,
 ) -> None:
+    """The cost is that of the change; where cells are provided, of a change from any value that they may have."""
+    person, price = key[0], question.price_of(key[0])
     try:
-        cost = question.price.cost(world.columns, world.background, own, row)
+        costs = [price.cost(world.columns, world.background, base, row) for base in bases]
     except (TypeError, ValueError):
         return  # a cell that is no value; accused already
-    if not math.isclose(said, cost, rel_tol=1e-6, abs_tol=1e-7):
-        seen.accuse("wrong cost", person, f"said {said!r}, is {cost!r}: {world.row(own)} -> {world.row(row)}")
+    slack = 1e-7 + 1e-6 * max(costs)
+    if not min(costs) - slack <= said <= max(costs) + slack:
+        own = own_row(question, person)
+        seen.accuse("wrong cost", person, f"said {said!r}, is {min(costs)!r}: {world.row(own)} -> {world.row(row)}")
 
 
 def _judge_landing(
@@ -288,11 +326,14 @@ def _judge_search(
     """IMPOSSIBLE and optima, by brute force."""
     for place, (person, said) in enumerate(status.items()):
         own = question.people[place]
-        exact = question.certify if question.acts else is_exact(world, own, answer.made_by)
-        exact &= question.query_limit is None
+        mine, price = question.world_of(world, person), question.price_of(person)
+        exact = question.certify if question.acts else is_exact(mine, own, answer.made_by)
+        exact &= question.query_limit is None and is_consistent(world.columns, own)
         if place in question.broken or not (said == "IMPOSSIBLE" or (exact and said in ("FOUND", "NOT_FOUND"))):
             continue
-        candidates = [row for row in reachable(world, question, own) if not _unseen(world, own, row)]
+        candidates = [row for row in reachable(mine, question, own) if not _unseen(world, own, row)]
+        if said == "IMPOSSIBLE" and not question.acts and question.landing is None:
+            candidates += [row for row in provided_rows(mine, question, own) if not _unseen(world, own, row)]
         if question.acts:
             candidates = [row for row in candidates if sum(not same(a, b) for a, b in zip(own, row)) <= question.steps]
         good = accepted_rows(world, candidates, landing_chance(world, question, own))
@@ -305,11 +346,30 @@ def _judge_search(
             seen.missed += bool(good)
         else:
             seen.optima += 1
-            least, claim = cheapest(world, question.price, own, good), _claim(question, answer, person)
+            first = _first_without_provided(question, answer, person)
+            if first is None:
+                seen.missed += bool(good)
+                continue
+            near = [row for row in good if _is_near(mine, own, row)]
+            least, claim = cheapest(world, price, own, near or good), _claim(question, answer, person, first)
             if least < claim - 1e-6:
                 seen.accuse(
                     "not the cheapest", person, f"{claim:.6g} is proved, {least:.6g} would do: {world.row(own)}"
                 )
+            if near and not question.acts and not _is_near(mine, own, rows[person, first]):
+                text = f"{world.row(rows[person, first])}, {world.row(near[0])} is nearer: {world.row(own)}"
+                seen.accuse("farther than people usually go", person, text)
+
+
+def _first_without_provided(question: Question, answer: Any, person: Any) -> int | None:
+    """The first option of a person that asks for no missing cell."""
+    mine = [option for who, option in answer.options.index if who == person]
+    return next((option for option in mine if not provided_by(answer, (person, option))), None)
+
+
+def _is_near(world: World, own: list[Cell], row: list[Cell]) -> bool:
+    """Whether a row lies within what people usually do."""
+    return not any(c.near().breach(a, b) == "beyond reach" for c, a, b in zip(world.columns, own, row))
 
 
 def _accepted_as_given(world: World, question: Question, place: int, row: list[Cell], own: list[Cell]) -> bool:
@@ -328,10 +388,10 @@ def _accepted_as_given(world: World, question: Question, place: int, row: list[C
     return bool(verdict.yes[0]) and lands
 
 
-def _claim(question: Question, answer: Any, person: Any) -> float:
+def _claim(question: Question, answer: Any, person: Any, first: int) -> float:
     """The cost that no plan of a person undercuts, as the answer has it."""
     if not question.acts:
-        return float(answer.options["cost"].loc[(person, 0)])
+        return float(answer.options["cost"].loc[(person, first)])
     bound = answer.plans["lower_bound"].loc[(person, 0)]
     return 0.0 if pd.isna(bound) else float(bound)
 

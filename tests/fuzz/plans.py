@@ -28,7 +28,7 @@ def judge_plans(
             yield "steps lost", person, f"{len(steps)} steps are told of {int(answer.plans['steps'].loc[key])}"
         for step in steps:
             after = _after(world, state, step)
-            for column, a, b in zip(world.columns, state, after):
+            for column, a, b in zip(question.world_of(world, person).columns, state, after):
                 wrong = column.breach(a, b)
                 if wrong is not None:
                     yield wrong, person, f"in a step, {column.name!r}: {a!r} -> {b!r}"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from fuzz.advised import Limit, Limits, random_limits
 from fuzz.columns import Cell, Column
 from fuzz.constraints import AtMost, Ball, Box, Budget, Condition, Constraint, Follows, Implies, Ordered, Polytope, Sum
 from fuzz.costs import Price
-from fuzz.worlds import World, people_like
+from fuzz.worlds import PER_WORLD, World, is_advised, people_like
 
-PER_WORLD = 20  # questions that share a world: fitting and wrapping a model takes longer than asking it
+__all__ = ["PER_WORLD", "Question", "random_question"]
 OFTEN = ("auto", "auto", "auto", "ExactLinear", "LocalSearch", "Wachter", "GrowingSpheres", "NearestRow")
 RARE = ("Dice", "OneStep", "LinearApproximation", "CausalRecourse", "CausalRecourse", "ActionSequences")
 METHODS = (*OFTEN, *OFTEN, *OFTEN, *RARE)
@@ -27,6 +28,8 @@ class Question:
     broken : places of people with a cell that is no value of its column.
     types : how the people's table is typed: as the training table, "nullable" by convert_dtypes, or "object".
     file : the kind of file through which the command line is asked; None for a call in Python.
+    limits : what single people will not change, by their label.
+    names_cost : whether the cost is given; the default is meant otherwise.
     """
 
     seed: int
@@ -41,6 +44,21 @@ class Question:
     types: str = "training"
     background: bool = True
     file: str | None = None
+    limits: dict[Any, Limits] = field(default_factory=dict)
+    names_cost: bool = True
+
+    def world_of(self, world: World, person: Any) -> World:
+        """The world as it is for one person: with their limits, and every legal value where they act in steps."""
+        limits = self.limits.get(person, {})
+        columns = [c.plain() for c in world.columns] if self.acts else list(world.columns)
+        return world.under([limits[c.name].narrowed(c) if c.name in limits else c for c in columns])
+
+    def price_of(self, person: Any) -> Price:
+        """What changes cost one person: what is harder for them costs more."""
+        harder = {name: limit.difficulty for name, limit in self.limits.get(person, {}).items()}
+        names = {*harder, *self.price.difficulty}
+        weights = {n: self.price.difficulty.get(n, 1.0) * harder.get(n, 1.0) for n in names}
+        return replace(self.price, difficulty=weights)
 
     @property
     def acts(self) -> bool:
@@ -91,6 +109,24 @@ def random_question(world: World, seed: int) -> Question:
     if random.random() < 0.06 and world.decider.files and not question.acts:
         question.file = random.choice(FILES)
         question.rules, question.price, question.landing = [], DEFAULT, None
+    return _advised(world, question) if is_advised(world.seed) else question
+
+
+def _advised(world: World, question: Question) -> Question:
+    """The question with what worlds of the second kind have."""
+    random = Random(f"advised question {question.seed}")
+    question.options = random.choice((1, 1, 2, 3, 3))
+    if random.random() < 0.5 and not question.acts:
+        question.price, question.names_cost = replace(DEFAULT, measured=question.background), False
+    if question.file is None and random.random() < 0.5:
+        for label, row in zip(question.labels, question.people):
+            if random.random() < 0.6:
+                question.limits[label] = random_limits(random, world.columns, row)
+    if random.random() < 0.7:  # rules about everything else are attacked elsewhere
+        question.rules = question.rules[:1]
+    follow = {rule.target for rule in question.rules if isinstance(rule, Follows)}  # nobody limits a consequence
+    for label, own in question.limits.items():
+        question.limits[label] = {n: Limit(difficulty=o.difficulty) if n in follow else o for n, o in own.items()}
     return question
 
 
@@ -98,7 +134,7 @@ def _break(random: Random, world: World, question: Question) -> list[int]:
     """Put one cell that is no value of its column into a row; places of the people it costs an answer."""
     i, who = random.randrange(len(world.columns)), random.randrange(len(question.people))
     column = world.columns[i]
-    if column.kind == "passthrough" or column.missing or column.moves == "fixed":
+    if not column.chosen or column.missing or column.moves == "fixed":
         return []
     if column.dtype in ("int64", "int32", "int16", "uint8", "bool"):
         return []
@@ -143,7 +179,8 @@ def _scalars(columns: list[Column], moving: bool = False) -> list[Column]:
 
 
 def _at_most(random: Random, columns: list[Column]) -> Constraint:
-    names = tuple(c.name for c in random.sample(columns, 2)) if random.random() < 0.3 else None
+    usable = [c for c in columns if c.formula is None]
+    names = tuple(c.name for c in random.sample(usable, 2)) if random.random() < 0.3 else None
     return AtMost(random.randint(1, 2), names)
 
 
@@ -199,7 +236,7 @@ def _condition(random: Random, column: Column, consequence: bool) -> Condition:
 
 
 def _implies(random: Random, columns: list[Column]) -> Constraint | None:
-    usable = [c for c in columns if c.kind != "passthrough"]
+    usable = [c for c in columns if c.chosen]
     if len(usable) < 2:
         return None
     first, then = random.sample(usable, 2)
@@ -207,25 +244,29 @@ def _implies(random: Random, columns: list[Column]) -> Constraint | None:
 
 
 def _box(random: Random, columns: list[Column]) -> Constraint:
-    usable = [c for c in columns if c.kind != "passthrough"]
+    usable = [c for c in columns if c.chosen]
     chosen = random.sample(usable, random.randint(1, len(usable)))
     return Box({c.name: round(c.span * random.uniform(0.2, 1.0), 3) if c.scalar else 1.0 for c in chosen})
 
 
 def _budget(random: Random, columns: list[Column]) -> Constraint:
-    weights = {c.name: round(random.choice((0.5, 1.0, 2.0)) / c.span, 6) for c in columns if c.scalar}
+    weights = {c.name: round(random.choice((0.5, 1.0, 2.0)) / c.span, 6) for c in _chosen(columns)}
     return Budget(random.choice((0.5, 1.0, 1.5)), weights)
 
 
+def _chosen(columns: list[Column]) -> list[Column]:
+    return [c for c in _scalars(columns) if c.chosen]
+
+
 def _ball(random: Random, columns: list[Column]) -> Constraint | None:
-    scalars = _scalars(columns)
+    scalars = _chosen(columns)
     if not scalars:
         return None
     return Ball(random.choice((0.5, 1.0)), {c.name: round(c.span * random.choice((0.5, 1.0)), 6) for c in scalars})
 
 
 def _polytope(random: Random, columns: list[Column]) -> Constraint | None:
-    scalars = _scalars(columns)
+    scalars = _chosen(columns)
     if len(scalars) < 2:
         return None
     a, b = random.sample(scalars, 2)
@@ -234,11 +275,11 @@ def _polytope(random: Random, columns: list[Column]) -> Constraint | None:
 
 
 def _follows(random: Random, columns: list[Column]) -> Constraint | None:
-    targets = [c for c in columns if c.kind == "number" and c.moves == "free"]
+    targets = [c for c in columns if c.kind == "number" and c.moves == "free" and c.chosen]
     if not targets:
         return None
     target = random.choice(targets)
-    parents = [c for c in _scalars(columns, moving=True) if c.name != target.name]
+    parents = [c for c in _chosen(_scalars(columns, moving=True)) if c.name != target.name]
     if not parents:
         return None
     parent = random.choice(parents)

@@ -1,6 +1,6 @@
 """The attack on all cores: python -m fuzz.run --seconds 600 --seed 1, or --one SEED for one problem.
 
-Problem k of a run with seed S is problem S * STRIDE + k; its number alone reproduces it.
+Problems of a run with seed S are S * STRIDE + k, and ADVISED + S * STRIDE + k; the number alone reproduces one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+from fuzz.advised import ADVISED  # noqa: E402
 from fuzz.attack import LIMIT, Report, attack  # noqa: E402
 from fuzz.oracle import Fault  # noqa: E402
 from fuzz.questions import PER_WORLD  # noqa: E402
@@ -45,6 +46,7 @@ class Summary:
     models: Counter[str] = field(default_factory=Counter)
     methods: Counter[str] = field(default_factory=Counter)
     status: Counter[str] = field(default_factory=Counter)
+    advice: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -58,6 +60,7 @@ class Summary:
         self.models[report.model] += 1
         self.methods[report.method or "none"] += 1
         self.status.update(report.status)
+        self.advice.update(report.advice)
         if report.refusal is not None:
             self.refusals[report.refusal[:70]] += 1
             self._example(f"refused: {report.refusal[:70]}", report, report.refusal)
@@ -86,6 +89,7 @@ class Summary:
             "status   " + _counts(self.status),
             "models   " + _counts(self.models),
             "methods  " + _counts(self.methods),
+            "advice   " + _counts(self.advice),
             f"refused with a reason: {sum(self.refusals.values())}",
         ]
         for text, count in self.refusals.most_common(12):
@@ -115,16 +119,25 @@ def work(first: int, place: int, takes: Any, gives: Any, until: float) -> None:
     logging.disable(logging.CRITICAL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # C libraries talk
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    warm_up()
     gc.freeze()  # libraries fill the heap, and need not be looked through again
     gc.set_threshold(50_000)
     parent = multiprocessing.parent_process()
     while time.time() < until and (parent is None or parent.is_alive()):
         with takes.get_lock():
             block, takes.value = takes.value, takes.value + 1
-        for seed in range(first + block * PER_WORLD, first + (block + 1) * PER_WORLD):
+        start = first + block // 2 * PER_WORLD + (ADVISED if block % 2 else 0)  # worlds of both kinds in turn
+        for seed in range(start, start + PER_WORLD):
             gives.put((place, seed, None))
             gives.put((place, seed, safely(seed)))
     gives.put((place, None, None))
+
+
+def warm_up() -> None:
+    """Load what the first optimiser loads: it takes seconds, and an alarm in the middle would leave half of it."""
+    import torch
+
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
 
 
 def safely(seed: int) -> Report:
@@ -204,6 +217,7 @@ def run(seed: int, seconds: float, cores: int, path: str | None = None) -> Summa
 
 def one(seed: int) -> Summary:
     """One problem, in this process."""
+    warm_up()
     summary, start = Summary(seed), time.time()
     summary.add(safely(seed))
     summary.seconds = time.time() - start

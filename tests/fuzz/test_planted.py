@@ -12,8 +12,11 @@ from fuzz.columns import Column
 from fuzz.frames import as_parquet
 from fuzz.oracle import judge
 from fuzz.planted import PLANTED, planted_world, true_answer
+from fuzz.planted_advice import ADVISED_FAULTS, advised_answer, advised_world
 
-JUDGES = ("columns", "frames", "constraints", "costs", "grids", "oracle", "plans", "deciders")
+JUDGES = (
+    "columns", "frames", "constraints", "costs", "grids", "oracle", "plans", "deciders", "formulas", "reaches", "ways",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +34,23 @@ def test_planted_faults_are_seen(name, answer):
     plant, kind = PLANTED[name]
     found = [fault.kind for fault in judge(*planted_world(), plant(answer)).faults]
     assert kind in found
+
+
+@pytest.fixture(scope="module")
+def advice() -> ta.Recourse:
+    return advised_answer(*advised_world())
+
+
+def test_true_advice_is_not_accused(advice):
+    assert advice.counts()["FOUND"] == 3
+    assert len(advice.provided) and len(advice.options) > 5
+    assert judge(*advised_world(), advice).faults == []
+
+
+@pytest.mark.parametrize("name", ADVISED_FAULTS)
+def test_planted_faults_of_advice_are_seen(name, advice):
+    plant, kind = ADVISED_FAULTS[name]
+    assert kind in [fault.kind for fault in judge(*advised_world(), plant(advice)).faults]
 
 
 @pytest.mark.parametrize("name", JUDGES)

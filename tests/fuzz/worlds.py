@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
@@ -10,11 +11,13 @@ from random import Random
 import numpy as np
 import pandas as pd
 
+from fuzz.advised import ADVISED, with_choices, with_computed, with_own
 from fuzz.columns import Cell, Column, random_cell, random_columns
 from fuzz.deciders import Decider
 from fuzz.frames import build
 from fuzz.zoo import Training, random_kind
 
+PER_WORLD = 20  # questions that share a world: fitting and wrapping a model takes longer than asking it
 TRIES = 12  # tables that some libraries cannot be fitted on, before a world is given up
 
 
@@ -41,14 +44,23 @@ class World:
     def by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}
 
+    def under(self, columns: Sequence[Column]) -> World:
+        """The world with its columns declared otherwise."""
+        return replace(self, columns=tuple(columns))
+
     def row(self, cells: list[Cell]) -> dict[str, Cell]:
         """A row by the names of its columns."""
         return dict(zip(self.by_name, cells, strict=True))
 
 
+def is_advised(world: int) -> bool:
+    """Whether a world is of the second kind."""
+    return world * PER_WORLD >= ADVISED
+
+
 def random_world(seed: int) -> World:
     """The world of a seed; the same for the same seed. A table that its library refuses is drawn again."""
-    random = Random(f"world {seed}")
+    random, choices = Random(f"world {seed}"), Random(f"advised {seed}")
     error: Exception | None = None
     for _ in range(TRIES):
         fit, flavour = random_kind(random)
@@ -60,6 +72,8 @@ def random_world(seed: int) -> World:
             for _ in range(random.randint(14, 36))
         ]
         rows = _with_every_level(random, columns, rows)
+        if is_advised(seed):
+            columns, rows = with_computed(choices, columns, rows) if choices.random() < 0.6 else (columns, rows)
         accepted = _outcome(random, columns, rows)
         try:
             with warnings.catch_warnings():
@@ -75,6 +89,8 @@ def random_world(seed: int) -> World:
         if np.isfinite(said.margin).all() and 0 < said.yes.sum() < len(rows):
             learned = not decider.title.startswith(("torch", "function"))  # these have random weights
             learned &= not _is_opposite(said.yes, accepted)
+            if is_advised(seed):
+                columns = [with_choices(choices, c) if c.formula is None else c for c in columns]
             return World(seed, tuple(columns), rows, accepted if learned else said.yes, decider)
     raise RuntimeError(f"no model could be fitted for the world {seed}") from error
 
@@ -118,10 +134,15 @@ def _share(column: Column, effect: dict[Cell, float], cell: Cell) -> float:
 
 def people_like(random: Random, world: World, count: int, odd: float) -> list[list[Cell]]:
     """People who ask: rows of their own, some of them with values outside the bounds."""
-    return [
-        [random_cell(random, c, odd) if c.kind != "passthrough" else _label(random, c) for c in world.columns]
+    columns = [c.plain() for c in world.columns]
+    rows = [
+        [
+            None if c.formula else random_cell(random, c, odd) if c.kind != "passthrough" else _label(random, c)
+            for c in columns
+        ]
         for _ in range(count)
     ]
+    return [with_own(random, world.columns, row, odd) if is_advised(world.seed) else row for row in rows]
 
 
 def replaced(world: World, name: str, **changes: object) -> World:

@@ -173,3 +173,20 @@ def test_who_can_reach_nothing_is_told_so():
     assert answer.status.tolist() == ["IMPOSSIBLE", "FOUND", "IMPOSSIBLE"]
     assert answer.options.loc[(1, 0), "income"] == 50
     assert answer.why["binding"].tolist() == ["limits: income by at most 20 % of their own value"] * 2
+
+
+@pytest.mark.parametrize(
+    ("number", "named"),
+    [
+        (Number("income", high=100, step=1, useful_step=25, reach={"absolute": 9}), "in steps of 25, by at most 9"),
+        (Number("income", high=100, step=1, least_change=70), "by at least 70"),
+        (Number("income", high=100, step=1, moves="up", reach={"high": 30}), "not above 30"),
+    ],
+    ids=["steps", "least", "end"],
+)
+def test_what_leaves_nothing_to_choose_is_named(number, named):
+    schema = Schema((number,))
+    model = ta.models.wrap(lambda t: (t["income"] != 40).astype(float), schema)
+    answer = ta.methods.LocalSearch().fit(ta.Problem(schema, model)).find(pd.DataFrame({"income": [40]}))
+    assert answer.status.tolist() == ["IMPOSSIBLE"]
+    assert answer.why["binding"].tolist() == [f"limits: income {named}"]

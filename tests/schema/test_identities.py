@@ -221,3 +221,32 @@ def test_identities_that_do_not_hold_in_the_data_are_told(bank):
     model = ta.models.wrap(models["line"], schema, background=table)
     with pytest.warns(UserWarning, match=r"holds for 90\.0% of 300"):
         ta.Problem(schema, model, background=some)
+
+
+# -- people whose own cells are not what their formula says ----------------------------------------------------------
+
+TORN = Schema(
+    (
+        Number("loan", high=100, step=10, moves="down"),
+        Number("years", high=9, step=1),
+        Derived("k", "loan / 100", decimals=1),
+    )
+)
+ODD = pd.DataFrame({"loan": [50], "years": [1], "k": [1.0]})
+
+
+def test_rules_read_the_printed_cell_where_nothing_follows():
+    model = ta.models.wrap(lambda t: (t["years"] >= 5).astype(float), TORN)
+    rule = ta.rules.Linear({"k": 1.0}, "<=", 0.6)
+    answer = ta.methods.LocalSearch().fit(ta.Problem(TORN, model, ta.costs.L1(), rules=[rule])).find(ODD)
+    assert (answer.options.k <= 0.6).all()
+    even = ta.methods.LocalSearch().fit(ta.Problem(TORN, model, ta.costs.L1(), rules=[rule])).find(ODD.assign(k=0.5))
+    assert even.options[["loan", "years", "k"]].to_numpy().tolist() == [[50, 5, 0.5]]
+
+
+def test_nothing_is_proved_of_a_row_that_the_search_does_not_see():
+    """The search takes k for 0.5; the person's own row says 1, and years alone would do."""
+    model = ta.models.wrap(lambda t: ((t["years"] >= 5) & (t["k"] >= 0.9)).astype(float), TORN)
+    method = ta.methods.LocalSearch().fit(ta.Problem(TORN, model))
+    assert method.find(ODD.assign(k=0.5)).status.tolist() == ["IMPOSSIBLE"]
+    assert method.find(ODD).status.tolist() != ["IMPOSSIBLE"]

@@ -15,7 +15,7 @@ from turnabout.cli.named_files import read_table, set_id
 from turnabout.cli.outputs import check_folder
 from turnabout.cli.posed_question import NamedFiles, limits_left, pose
 from turnabout.cli.screen import frame_table, out, say, show_why, stdout_for_data
-from turnabout.cli.shared_options import IdColumn, QueryLimit, RulesFile, Seed, Target, Threshold, TimeLimit
+from turnabout.cli.shared_options import IdColumn, LimitsFile, QueryLimit, RulesFile, Seed, Target, Threshold, TimeLimit
 from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def plan(
     ] = None,
     background: Annotated[Path | None, typer.Option(help="Training people, on which the model is checked.")] = None,
     rules: RulesFile = None,
+    limits: LimitsFile = None,
     threshold: Threshold = None,
     target: Target = None,
     max_steps: Annotated[int, typer.Option(help="Steps of a plan, at most.", min=1)] = 4,
@@ -76,21 +77,21 @@ def plan(
         check_pictures(picture)
     if domain is not None:
         files: dict[str, Any] = {"--model": model, "--schema": schema, "--actions": actions, "--background": background}
-        given = files | {"--rules": rules, "--threshold": threshold, "--target": target}
+        given = files | {"--rules": rules, "--limits": limits, "--threshold": threshold, "--target": target}
         problem, table = from_domain(domain, whole, people, id_column, given)
-        limits: dict[Any, dict[str, Any]] = {}
+        own: dict[Any, dict[str, Any]] = {}
     else:
         if whole:
             raise typer.BadParameter("only a --domain can be had in whole numbers.", param_hint="--whole")
-        problem, table, limits = from_files(
-            people, model, schema, actions, background, rules, threshold, target, id_column
+        problem, table, own = from_files(
+            people, model, schema, actions, background, rules, limits, threshold, target, id_column
         )
     table = only(table, person or [])
     method = ActionSequences(max_steps=max_steps, score=score, robust=robust, certify=certify).fit(problem)
     with stdout_for_data(), Bar("finding plans") as progress:
         answer = method.find(
             table, options=options, seed=seed, time_limit=time_limit, query_limit=query_limit, progress=progress,
-            limits=limits_left(limits, table),
+            limits=limits_left(own, table),
         )  # fmt: skip
     say(repr(answer))
     write_plans(answer, problem, format)
@@ -172,6 +173,7 @@ def from_files(
     actions: Path | None,
     background: Path | None,
     rules: Path | None,
+    limits: Path | None,
     threshold: float | None,
     target: str | None,
     id_column: str | None,
@@ -188,7 +190,7 @@ def from_files(
     assert people is not None and model is not None and schema is not None and actions is not None
     declared = ActionSet.load(actions)
     rows = None if background is None else str(background)
-    named = NamedFiles(people, model, schema, rows, rules, threshold=threshold, target=target, id_column=id_column)
+    named = NamedFiles(people, model, schema, rows, rules, None, limits, threshold, target, id_column)
     question = replace(pose(named, own_region=False), cost=None)
     return question.problem(question.background, actions=declared), question.table, question.limits
 

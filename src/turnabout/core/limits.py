@@ -16,7 +16,7 @@ from turnabout.costs import Weighted
 from turnabout.documents import shown
 from turnabout.errors import MethodError, SchemaError
 from turnabout.rules import KnownLevels
-from turnabout.schema import Feature, Number, Schema
+from turnabout.schema import Derived, Feature, Number, Schema
 from turnabout.schema.levels import Category, Levels
 from turnabout.schema.reach import Reach
 from turnabout.typing import Level, is_number
@@ -77,6 +77,12 @@ def read_limits(limits: Any, people: pd.Index, schema: Schema) -> dict[int, Pers
                     hint=f"it has {', '.join(schema.names)}.",
                 )
         found = {name: _limit(person, schema[name], entries[name]) for name in schema.names if name in entries}
+        held = [n for n, limit in found.items() if n in schema.derived and replace(limit, difficulty=1.0) != Limit()]
+        if held:
+            raise MethodError(
+                f"person {person!r} has a limit of '{held[0]}', which follows from other features by a rule.",
+                hint="limit what it follows from: bounds limit what people choose, not what comes of it.",
+            )
         out[people.tolist().index(person)] = tuple(found.items())
     return out
 
@@ -194,6 +200,12 @@ def _limit(person: object, feature: Feature, given: Any) -> Limit:
 
 
 def _checked(person: object, feature: Feature, limit: Limit) -> Limit:
+    if isinstance(feature, Derived):
+        parents = ", ".join(feature.read_formula.parents)
+        raise MethodError(
+            f"person {person!r} has a limit of '{feature.name}', which follows from {parents}.",
+            hint="limit what people choose, or declare moves='down' or a rule on the derived column for everybody.",
+        )
     if not isinstance(limit.fixed, (bool, np.bool_)):
         raise MethodError(
             f"person {person!r} has {shown(limit.fixed)} as whether '{feature.name}' is fixed.",
@@ -211,6 +223,11 @@ def _checked(person: object, feature: Feature, limit: Limit) -> Limit:
         raise MethodError(
             f"person {person!r} has limits from {ends['low']:g} to {ends['high']:g} of '{feature.name}'.",
             hint="low must not be above high.",
+        )
+    if limit.levels is not None and not hasattr(feature, "levels"):
+        raise MethodError(
+            f"person {person!r} lists levels of '{feature.name}', which is a {feature.kind}.",
+            hint="a number has (low, high), and everything may be fixed.",
         )
     strange = [v for v in limit.levels or () if v not in getattr(feature, "levels", ())]
     if strange:
@@ -236,9 +253,14 @@ def _from_table(table: pd.DataFrame) -> dict[object, dict[str, dict[str, Any]]]:
     out: dict[object, dict[str, dict[str, Any]]] = {}
     for row in rows.to_dict("records"):
         entry = {str(k): v for k, v in row.items() if k not in ("person", "feature") and not _absent(v)}
-        if "fixed" in entry:
+        if is_number(entry.get("fixed")) and entry["fixed"] in (0, 1):  # True beside gaps is 1.0
             entry["fixed"] = bool(entry["fixed"])
-        out.setdefault(row["person"], {})[str(row["feature"])] = entry
+        mine, name = out.setdefault(row["person"], {}), str(row["feature"])
+        if name in mine:
+            raise MethodError(
+                f"the table of limits has '{name}' of person {row['person']!r} twice.", hint="put both into one row."
+            )
+        mine[name] = entry
     return out
 
 

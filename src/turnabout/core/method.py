@@ -123,7 +123,7 @@ class Method(Parameters, ABC):
                 f"{name} needs actions, and the problem has none.",
                 hint="pass actions=ActionSet([...]) to Problem; ActionSet.draft(schema) drafts one to begin with.",
             )
-        if self.needs_actions:  # actions say themselves by how much and how far
+        if self.needs_actions and not problem.limits:  # actions say themselves by how much and how far
             problem = problem.under(problem.schema.plain())
         self.device_ = as_device(device)
         self.problem_ = problem.on(self.device_)
@@ -201,11 +201,6 @@ class Method(Parameters, ABC):
         run = Run(options=options, seed=seed, time_limit=time_limit, query_limit=query_limit, refines=bool(refine))
         given, progress, landing = as_people(people), as_progress(progress), as_landing(landing)
         own_limits = read_limits(limits, given.index, problem.schema)
-        if own_limits and self.needs_actions:
-            raise MethodError(
-                f"person {given.index[min(own_limits)]!r} has limits, to which plans of actions do not keep.",
-                hint="say them as preconditions of the actions, like new income <= 60000, or leave limits out.",
-            )
         if landing is not None:
             return LandingMethod(self, landing, own_limits).answer(given, run, progress)
         intake = take_in(problem, given, self.device_, run)
@@ -216,6 +211,11 @@ class Method(Parameters, ABC):
         done = Done(len(given), progress, len(given) - int((intake.margin < 0).sum()))
         groups = by_limits(intake.groups(run.late), intake.place, own_limits)
         for group in near_first(groups, intake) if self.searches_again and not self.needs_actions else groups:
+            if self.needs_actions and group.problem.actions is None:
+                cannot = f"no action is left that this person may take: {group.problem.limits}."
+                intake.builder.impossible(intake.place[group.rows], cannot)
+                done.add(len(group.rows))
+                continue
             worker = self if run.late else self._for(group.problem)
             complete = group.complete and worker.problem_.model is group.problem.model
             for start in range(0, len(group.rows), self.chunk):

@@ -21,13 +21,14 @@ from turnabout.errors import ProblemError, also
 from turnabout.models import Model
 from turnabout.models.favourable import check_labels, some_of_each
 from turnabout.models.filled import filled
-from turnabout.rules import BoundRule, KnownLevels, Rule
+from turnabout.rules import BoundRule, DerivedDirections, KnownLevels, Rule
 from turnabout.schema import Feature, Schema, as_frame
 from turnabout.typing import Tensor
 
 RESERVED = ("person", "option", "cost", "margin")  # columns of an answer
 SLICE = 1 << 18  # rows asked of the model in one call
 RULE_ROUNDS = 4
+FILLED = 1e-9  # encoded difference within which a person's own row is what formulas say
 HOLDS = 0.5  # share of the background for which an identity must hold, to be one
 COMPANY = 17  # rows of a batch in which a row counts as among others
 
@@ -49,6 +50,8 @@ class Problem:
 
     limits: str = ""
     """What holds of the people asked about beyond the schema, in words."""
+    added_rules: tuple[Rule, ...] = ()
+    """Rules beyond the declared ones that hold of these people."""
 
     def __init__(
         self,
@@ -85,8 +88,7 @@ class Problem:
         self._check_labels()
         self._check_identities()
         self.cost: BoundCost = self.declared_cost.bind(schema, self.background_x)
-        known = (KnownLevels(model.unseen),) if model.unseen else ()  # whatever the method, nobody is sent there
-        self.rules: tuple[BoundRule, ...] = tuple(rule.bind(schema) for rule in (*self.declared_rules, *known))
+        self.rules: tuple[BoundRule, ...] = self._bound(schema)
         self.declared_actions, self.actions = self._read_actions(actions)
 
     def __repr__(self) -> str:
@@ -154,6 +156,13 @@ class Problem:
             )
         return torch.as_tensor(values.astype(bool))
 
+    def _bound(self, schema: Schema) -> tuple[BoundRule, ...]:
+        """The rules that hold whatever the method: those declared, those that model and schema bring, those added."""
+        known: list[Rule] = [KnownLevels(self.model.unseen)] if self.model.unseen else []  # nobody is sent there
+        if any(f.direction != "free" for f in schema.identities.derived):
+            known.append(DerivedDirections())
+        return tuple(rule.bind(schema) for rule in (*self.declared_rules, *known, *self.added_rules))
+
     def _check_labels(self) -> None:
         """Labels and what the model says about some people of the background must not contradict each other."""
         if self.labels is None or self.background is None:
@@ -202,17 +211,24 @@ class Problem:
         """The same question where nobody may change some features; refuses where a rule needs them to follow."""
         out = set(features)
         kept = enumerate(self.schema.features)
-        return self.under([replace(f, moves="fixed") if i in out else f for i, f in kept])  # type: ignore[type-var]
+        fixed = [replace(f, moves="fixed") if i in out and f.moves != "fixed" else f for i, f in kept]  # type: ignore
+        return self.under(fixed)
 
     def under(self, features: Iterable[Feature], rules: Iterable[Rule] = ()) -> Problem:
         """The same question with other directions, steps or reach of the features, and more rules."""
         other = copy.copy(self)
+        other.added_rules = (*self.added_rules, *rules)
         other.schema = replace(self.schema, features=tuple(features))
-        known = (KnownLevels(self.model.unseen),) if self.model.unseen else ()
-        other.rules = tuple(rule.bind(other.schema) for rule in (*self.declared_rules, *known, *rules))
+        other.rules = other._bound(other.schema)
         if self.declared_actions is not None:
-            other.actions = self.declared_actions.bind(other.schema)
+            other.actions = self._able(self.declared_actions, other.schema)
         return other
+
+    def _able(self, actions: ActionSet, schema: Schema) -> BoundActions | None:
+        """The actions that change nothing which is fixed for these people alone; None where there is none."""
+        held = {f.name for f, g in zip(schema, self.declared_schema, strict=True) if f.moves == "fixed" != g.moves}
+        able = tuple(action for action in actions.actions if not held & set(action.writes))
+        return ActionSet(able, actions.time_unit).bind(schema) if able else None
 
     @cached_property
     def background_margin(self) -> Tensor | None:
@@ -274,10 +290,11 @@ class Problem:
     def reads_back(self, people: pd.DataFrame, x: Tensor, margin: np.ndarray) -> np.ndarray:
         """(n,) whether a search sees these people as the original does: only then can it prove anything of them.
 
-        The margin of the encoded row is the judge's, and, where searches ask the original about decoded rows, these
-        hold the person's own cells.
+        The margin of the encoded row is the judge's, what is derived is what its formula says, and, where searches ask
+        the original about decoded rows, these hold the person's own cells.
         """
-        same = np.abs(self.margin(x).cpu().numpy() - margin) <= 1e-6 * (1 + np.abs(margin)) + self.model.noise
+        same = (self.schema.fill(x) - x).abs().amax(-1).cpu().numpy() <= FILLED
+        same &= np.abs(self.margin(x).cpu().numpy() - margin) <= 1e-6 * (1 + np.abs(margin)) + self.model.noise
         if self.model.compiled:
             return same
         seen = self.schema.decode(x)
@@ -318,7 +335,7 @@ class Problem:
     def violation(self, x: Tensor, x_new: Tensor) -> Tensor:
         """(n,) by how much the worst rule is broken; 0 where all are kept."""
         worst = x_new.new_zeros(x_new.shape[:-1])
-        x_new = self.schema.fill(x_new) if self.rules else x_new
+        filled = self.schema.identities.follow(x, x_new) if any(not rule.fills for rule in self.rules) else x_new
         for rule in self.rules:
-            worst = torch.maximum(worst, rule.violation(x, x_new))
+            worst = torch.maximum(worst, rule.violation(x, x_new if rule.fills else filled))
         return worst

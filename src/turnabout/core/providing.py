@@ -25,7 +25,7 @@ from turnabout.schema.put import put
 if TYPE_CHECKING:
     from turnabout.core.method import Method
 
-Entry = tuple[int, float, pd.Series, list[tuple[str, float, float]]]
+Entry = tuple[int, float, pd.DataFrame, list[tuple[str, float, float]]]  # place of the person, cost, row, ranges
 PRICE = 0.1  # of providing one cell: that of one change under the default cost
 MOST = 400  # values of one cell that are tried; of more, every second, third, ...
 BOX = 24  # values of each cell that are tried together with those of another
@@ -55,18 +55,37 @@ def with_provided(method: Method, answer: Recourse, options: int, **asked: Any) 
             lacks.loc[rows, f.name].to_numpy(),
             np.full(int(lacks.loc[rows, f.name].sum()), likely(problem, f)),
         )
+    filled = problem.schema.identities.supply(people[list(problem.schema.names)], filled)
     own = asked.pop("limits", None) or {}
     second = method.find(filled, options=options, limits={p: own[p] for p in filled.index if p in own}, **asked)
-    found: list[tuple[Any, pd.Series, list[tuple[str, float, float]]]] = []
-    for person in people.index:
+    found: list[Entry] = []
+    places = np.flatnonzero(rows.to_numpy()).tolist()
+    for i, (place, person) in enumerate(zip(places, people.index, strict=True)):
         missing = [f for f in features if lacks.loc[person, f.name]]
         for base, cost in _bases(second, filled, person):
-            box = _box(problem, base, missing)
+            box = _box(problem, filled.iloc[[i]], base, missing)
             if box is not None:
                 row, ranges, margin = box
                 row = row.assign(cost=cost + PRICE * len(missing), margin=margin)
-                found.append((person, row.iloc[0], ranges))
+                found.append((place, float(row["cost"].iloc[0]), row, ranges))
+    answer = _unproved(
+        answer, {person: [f.name for f in features if lacks.loc[person, f.name]] for person in rows[rows].index}
+    )
     return _merged(problem.schema, answer, found, options) if found else answer
+
+
+def _unproved(answer: Recourse, lacks: dict[Any, list[str]]) -> Recourse:
+    """What was proved of rows without the missing cells says nothing of rows that provide them."""
+    status, why = answer.status.copy(), answer.why.copy()
+    for person, names in lacks.items():
+        if status[person] == Status.IMPOSSIBLE:
+            status[person] = Status.NOT_FOUND
+            gone = ", ".join(f"'{name}'" for name in names)
+            why.loc[person, "reason"] = (
+                f"no allowed row is accepted while {gone} is missing, and none was found with it."
+            )
+            why.loc[person, "proof"] = ""
+    return replace(answer, status=status, why=why)
 
 
 def likely(problem: Problem, feature: Number) -> float:
@@ -94,25 +113,27 @@ def _bases(second: Recourse, filled: pd.DataFrame, person: Any) -> list[tuple[pd
 
 
 def _box(
-    problem: Problem, base: pd.DataFrame, missing: list[Number]
+    problem: Problem, own: pd.DataFrame, base: pd.DataFrame, missing: list[Number]
 ) -> tuple[pd.DataFrame, list[tuple[str, float, float]], float] | None:
-    """The widest ranges around the likely values, one cell after the other, in which all rows are accepted.
+    """The widest ranges around the likely values, one cell after the other, in which all rows are accepted and allowed.
 
+    own : the person's row with the likely values.
     Returns the row at the ends that are hardest to reach, the ranges, and the least margin of any row in the box.
     """
     ranges: list[tuple[str, float, float]] = []
-    table, worst = base, np.inf
+    table, worst, provided = base, np.inf, [f.name for f in missing]
     for f in missing:
         there = float(base[f.name].iloc[0])
         values = _values(f, there)
         few = table.iloc[np.unique(np.linspace(0, len(table) - 1, BOX).astype(int))] if len(table) > BOX else table
         rows = pd.concat([few] * len(values), ignore_index=True)
         rows[f.name] = put(rows[f.name], np.ones(len(rows), dtype=bool), np.repeat(values, len(few)))
-        rows = _consistent(problem, rows)
+        rows = _consistent(problem, rows, provided)
         margin = problem.judge(rows)
         if problem.model.alone:
             margin = np.minimum(margin, problem.ask_alone(rows))
-        good = np.asarray((margin.reshape(len(values), len(few)) >= clearance(problem)).all(axis=1))
+        allowed = (margin >= clearance(problem)) & _keeps_rules(problem, own, rows, provided)
+        good = np.asarray(allowed.reshape(len(values), len(few)).all(axis=1))
         at = int(np.abs(values - there).argmin())
         if not good[at]:
             return None
@@ -124,7 +145,17 @@ def _box(
     row = base.copy()
     for f, (_, low_, high_) in zip(missing, ranges, strict=True):
         row[f.name] = put(row[f.name], np.ones(1, dtype=bool), np.array([high_ if f.moves == "down" else low_]))
-    return _consistent(problem, row), ranges, worst
+    return _consistent(problem, row, provided), ranges, worst
+
+
+def _keeps_rules(problem: Problem, own: pd.DataFrame, rows: pd.DataFrame, provided: list[str]) -> np.ndarray:
+    """(n,) whether people who turn out to have what these rows provide may change to them."""
+    if not problem.rules:
+        return np.ones(len(rows), dtype=bool)
+    before = own[list(problem.schema.names)].iloc[np.zeros(len(rows), dtype=int)].reset_index(drop=True)
+    before = _consistent(problem, before.assign(**{name: rows[name] for name in provided}), provided)
+    x, x_new = (problem.schema.read(table).x for table in (before, rows))
+    return (problem.violation(x, x_new) <= 0).cpu().numpy()
 
 
 def _values(feature: Number, there: float) -> np.ndarray:
@@ -137,42 +168,39 @@ def _values(feature: Number, there: float) -> np.ndarray:
     return np.asarray(feature.canonical(places * step))
 
 
-def _consistent(problem: Problem, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with what is derived from other columns in its place."""
+def _consistent(problem: Problem, rows: pd.DataFrame, provided: list[str]) -> pd.DataFrame:
+    """Rows with what is derived from provided cells in its place."""
     identities = problem.schema.identities
     if not identities.derived:
         return rows
-    changed = np.ones((len(rows), len(problem.schema)), dtype=bool)
+    changed = np.tile([name in provided for name in problem.schema.names], (len(rows), 1))
     return identities.write(rows, rows, changed)
 
 
 def _different(schema: Schema, answer: Recourse, keyed: list[Entry]) -> list[Entry]:
     """Those that are a new way for their person, in the order in which they stand."""
     own = schema.read(answer.people).x
-    rows = pd.DataFrame([row.to_dict() for _, _, row, _ in keyed])
-    x_new = schema.read(rows.astype({n: answer.people[n].dtype for n in schema.names}, errors="ignore")).x
+    x_new = torch.cat([schema.read(row).x for _, _, row, _ in keyed])
     owner = torch.tensor([i for i, _, _, _ in keyed])
+    x_new = schema.identities.chosen(own[owner], x_new)
     none = torch.zeros(0, dtype=torch.long)
     fresh = new_ways(schema, own, owner, x_new, own[:0], none).tolist()
     return [entry for entry, new in zip(keyed, fresh, strict=True) if new]
 
 
-def _merged(
-    schema: Schema, answer: Recourse, found: list[tuple[Any, pd.Series, list[tuple[str, float, float]]]], options: int
-) -> Recourse:
+def _merged(schema: Schema, answer: Recourse, found: list[Entry], options: int) -> Recourse:
     """Options old and new by cost, as many as were asked for; ranges beside those that provide something."""
     names = list(answer.options.columns)
-    keyed: list[Entry] = []
     place = {person: i for i, person in enumerate(answer.people.index)}
-    owners = answer.options.index.get_level_values("person")
-    for k, person in enumerate(owners):
-        row = answer.options.iloc[k]
-        keyed.append((place[person], float(row["cost"]), row, []))
-    keyed += [(place[person], float(row["cost"]), row[names], ranges) for person, row, ranges in found]
+    keyed: list[Entry] = [
+        (place[person], float(answer.options["cost"].iloc[k]), answer.options.iloc[[k]], [])
+        for k, person in enumerate(answer.options.index.get_level_values("person"))
+    ]
+    keyed += [(i, cost, row[names], ranges) for i, cost, row, ranges in found]
     keyed.sort(key=lambda entry: entry[:2])
     keyed = _different(schema, answer, keyed) if options > 1 else keyed
     count: dict[int, int] = {}
-    rows: list[pd.Series] = []
+    rows: list[pd.DataFrame] = []
     keys: list[tuple[Any, int]] = []
     provided: list[tuple[str, float, float]] = []
     shown: list[tuple[Any, int]] = []
@@ -187,13 +215,11 @@ def _merged(
         provided += [(name, low, high) for name, low, high in ranges]
         shown += [key] * len(ranges)
     index = pd.MultiIndex.from_tuples(keys, names=["person", "option"])
-    table = pd.DataFrame([row.to_dict() for row in rows], columns=names, index=index)
-    if len(answer.options):
-        table = table.astype(answer.options.dtypes)
+    table = pd.concat(rows).set_axis(index)
     whose = pd.MultiIndex.from_tuples(shown, names=["person", "option"])
     given = pd.DataFrame(provided, columns=list(PROVIDED), index=whose)
     status = answer.status.copy()
-    for person, _, _ in found:
-        status[person] = Status.FOUND
-    why = answer.why[~answer.why.index.isin([person for person, _, _ in found])]
+    new = [answer.people.index[i] for i, _, _, _ in found]
+    status[new] = Status.FOUND
+    why = answer.why[~answer.why.index.isin(new)]
     return replace(answer, options=table, provided=given.astype(PROVIDED), status=status, why=why)

@@ -14,6 +14,7 @@
 
 from turnabout.rules.at_most import AtMost, BoundAtMost
 from turnabout.rules.conditions import BoundCondition, ChangeCondition, Changes, Falls, Is, Rises
+from turnabout.rules.derived_directions import BoundDerivedDirections, DerivedDirections
 from turnabout.rules.equations import Equation, StructuralEquations, equations_of
 from turnabout.rules.implies import BoundImplies, Implies
 from turnabout.rules.known_levels import BoundKnownLevels, KnownLevels
@@ -28,6 +29,7 @@ __all__ = [
     "Ball",
     "BoundAtMost",
     "BoundCondition",
+    "BoundDerivedDirections",
     "BoundImplies",
     "BoundKnownLevels",
     "BoundLinear",
@@ -38,6 +40,7 @@ __all__ = [
     "ChangeCondition",
     "Changes",
     "CountForm",
+    "DerivedDirections",
     "Equation",
     "Falls",
     "Implies",

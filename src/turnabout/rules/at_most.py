@@ -11,13 +11,13 @@ from turnabout.documents import shown
 from turnabout.errors import RuleError
 from turnabout.rules.conditions import BoundCondition
 from turnabout.rules.rule import TOLERANCE, BoundRule, CountForm, Rule, check_feature, find_feature
-from turnabout.schema import Schema
+from turnabout.schema import Derived, Schema
 from turnabout.typing import Tensor, as_tuple, is_whole
 
 
 @dataclass(frozen=True, repr=False)
 class AtMost(Rule):
-    """At most k features change.
+    """At most k features change; what is derived from others does not count.
 
     A plan that changes more keeps its k largest changes and takes the others back.
 
@@ -45,7 +45,8 @@ class AtMost(Rule):
 
     def bind(self, schema: Schema) -> BoundAtMost:
         names = schema.names if self.features is None else self.features
-        features = sorted({find_feature(schema, name, str(self))[0] for name in names})
+        found = [find_feature(schema, name, str(self)) for name in names]
+        features = sorted({f for f, feature in found if not isinstance(feature, Derived)})
         return BoundAtMost(schema, min(self.k, len(features)), features, str(self))
 
     def __str__(self) -> str:

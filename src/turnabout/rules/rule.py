@@ -148,6 +148,7 @@ class BoundRule(ABC):
 
     waivable : whether a plan may be made although the rule cannot be checked for this person.
     undoing_keeps : whether taking a change back never breaks it, so that the order of changes makes no difference.
+    fills : whether it computes by itself what is derived, so that nobody has to do so before it is asked.
     avoided : by feature, the positions of levels that nobody is sent to; a search may leave them out beforehand.
     count_form : all else that the rule says, as rows over what holds of a change; None where it has no such form.
     violation : 0 where the rule is kept, else how far from kept, in encoded units.
@@ -166,6 +167,7 @@ class BoundRule(ABC):
 
     waivable: bool = False
     undoing_keeps: ClassVar[bool] = False
+    fills: ClassVar[bool] = False
     avoided: Mapping[int, tuple[int, ...]] = MappingProxyType({})
     count_form: tuple[CountForm, ...] | None = None
 

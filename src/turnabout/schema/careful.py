@@ -147,13 +147,15 @@ class Draft:
             if name in self.said or not self._leak_free(name):
                 continue
             low, high = (feature.low, feature.high) if isinstance(feature, Number) else (0.0, 1.0)
-            whole = relation.decimals == 0
+            whole, way = relation.decimals == 0, feature.moves
+            directed = way in ("up", "down")
             self.features[name] = Derived(
                 name, relation.formula, low=low, high=high, step=1.0 if whole else None, label=feature.label,
                 unit=feature.unit if isinstance(feature, Number) else "", missing=feature.missing,
-                decimals=None if whole else relation.decimals,
+                decimals=None if whole else relation.decimals, moves=way if directed else "fixed",
             )  # fmt: skip
-            self._note(name, f"computed from others: {relation.formula}, in {relation.share:.1%} of the rows.")
+            keeps = f" As a consequence it may only {'rise' if way == 'up' else 'fall'}." if directed else ""
+            self._note(name, f"computed from others: {relation.formula}, in {relation.share:.1%} of the rows.{keeps}")
 
     def _is_numeric(self, name: str) -> bool:
         feature = self.features[name]

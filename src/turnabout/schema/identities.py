@@ -1,7 +1,7 @@
 """Columns that are computed from others: declared with a formula, filled in wherever a row is proposed.
 
 Derived("ltv", "loan / value")          in Python
-- {kind: derived, name: ltv, formula: loan / value}          in a file of a schema
+- {kind: derived, name: ltv, formula: loan / value}          in a file of a schema; moves: down where it may only fall
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from turnabout.schema.features import GRID_NOISE, Feature, Scalar
 from turnabout.schema.formula import Formula
 from turnabout.schema.levels import Category, Levels, raw_codes
 from turnabout.schema.number import Number
+from turnabout.schema.projection import SAME
 from turnabout.schema.put import put
 from turnabout.schema.raw_cells import floats
-from turnabout.typing import Moves, Tensor
+from turnabout.typing import Json, Moves, Tensor
 
 
 @dataclass(frozen=True, init=False)
@@ -41,10 +42,13 @@ class Derived(Number):
         as the numbers they are, or else from 0 in their order.
     low, high : ordinary values, for the encoding; (1) may leave them.
     step, decimals : how it is written, as of `Number`.
+    moves : "up" or "down" where no change may make it go the other way: a share of debt that must not rise. It is kept
+        as `direction`; nobody moves the column itself, so that `moves` is "fixed" like that of all that is not chosen.
     """
 
     kind: ClassVar[str] = "derived"
     formula: str = ""
+    direction: Moves = "free"
 
     def __init__(
         self,
@@ -60,7 +64,9 @@ class Derived(Number):
         moves: Moves = "fixed",
     ):
         given = {"name": name, "formula": formula, "low": low, "high": high, "step": step, "unit": unit}
-        given |= {"label": label, "missing": missing, "decimals": decimals, "moves": moves}
+        given |= {"label": label, "missing": missing, "decimals": decimals}
+        directed = moves in ("up", "down")
+        given |= {"moves": "fixed" if directed else moves, "direction": moves if directed else "free"}
         for field, value in (
             given | {"useful_step": None, "least_change": None, "reach": None, "provide": False}
         ).items():
@@ -72,12 +78,17 @@ class Derived(Number):
         if self.moves != "fixed":
             raise SchemaError(
                 f"'{self.name}' is derived and has moves={self.moves!r}.",
-                hint="leave it out: nobody chooses what follows from other columns.",
+                hint="nobody chooses what follows from other columns: leave it out, or write moves='up' or 'down' for "
+                "the way that it may go.",
             )
         if isinstance(self.formula, Formula):
             object.__setattr__(self, "formula", self.formula.text)
         if self.name in self.read_formula.parents:
             raise SchemaError(f"'{self.name}' is derived from itself: {self.formula}.", hint="name other columns.")
+
+    def to_dict(self) -> Json:
+        out = super().to_dict()
+        return out if out.pop("direction", None) is None else out | {"moves": self.direction}
 
     @cached_property
     def read_formula(self) -> Formula:
@@ -128,6 +139,19 @@ class Identities:
         """Encoded columns that are computed."""
         return torch.tensor([self.place[f.name][1].start for f in self.derived], dtype=torch.long)
 
+    def roots(self, f: Derived) -> set[str]:
+        """The columns that a derived one follows from in the end: none of them is derived."""
+        parents = ((name, self.place[name][0]) for name in f.read_formula.parents)
+        return set().union(*(self.roots(p) if isinstance(p, Derived) else {name} for name, p in parents))
+
+    def chosen(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """x_new (..., d) with what is derived as x has it: the changes that people make themselves."""
+        if not self.derived:
+            return x_new
+        follows = torch.zeros(x_new.shape[-1], dtype=torch.bool, device=x_new.device)
+        follows[self.columns.to(x_new.device)] = True
+        return torch.where(follows, x, x_new)
+
     # -- encoded rows -----------------------------------------------------------------------------------------
 
     def fill(self, x: Tensor) -> Tensor:
@@ -150,6 +174,19 @@ class Identities:
             new[start] = torch.where(missing, new[start], f.positions(rounded))
         return torch.stack(new, -1)
 
+    def follow(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """x_new (..., d) as people x would have it printed: filled, but own cells stay where nothing changes behind."""
+        if not self.derived:
+            return x_new
+        new = self.fill(x_new)
+        for f in self.derived:
+            start, behind = self.place[f.name][1].start, torch.zeros_like(new[..., 0], dtype=torch.bool)
+            for name in self.roots(f):
+                s = self.place[name][1]
+                behind = behind | ((x_new[..., s] - x[..., s]).abs() > SAME).any(-1)
+            new[..., start] = torch.where(behind, new[..., start], x[..., start])
+        return new
+
     # -- printed rows -----------------------------------------------------------------------------------------
 
     def write(self, own: pd.DataFrame, rows: pd.DataFrame, changed: np.ndarray) -> pd.DataFrame:
@@ -168,8 +205,22 @@ class Identities:
             columns[f.name] = put(column, follows, f.cells(expected[follows])) if follows.any() else column
         return pd.DataFrame(columns, index=rows.index)
 
+    def supply(self, own: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows in which people provide missing cells of their own: what follows from these is computed too."""
+        columns = {str(name): rows[name] for name in rows.columns}
+        there = {str(name): own[name].isna().to_numpy() & rows[name].notna().to_numpy() for name in rows.columns}
+        for f in self.derived:
+            parents = f.read_formula.parents
+            known = np.logical_and.reduce([columns[name].notna().to_numpy() for name in parents])
+            follows = known & np.logical_or.reduce([there[name] for name in parents])
+            if follows.any():
+                value, _ = self._expected(f, columns)
+                columns[f.name] = put(columns[f.name], follows, f.cells(value[follows]))
+                there[f.name] = follows
+        return pd.DataFrame(columns, index=rows.index)
+
     def breaches(self, f: Derived, own: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
-        """(n,) True where a printed cell is not what follows from the printed row."""
+        """(n,) True where a printed cell is not what follows from the printed row, or goes against its direction."""
         expected, known = self._expected(f, {str(name): rows[name] for name in rows.columns})
         parents = list(f.read_formula.parents)
         moved = np.zeros(len(own), dtype=bool)
@@ -179,6 +230,8 @@ class Identities:
         was, now = floats(own[f.name]), floats(rows[f.name])
         same = (was == now) | (np.isnan(was) & np.isnan(now))
         right = np.abs(now - expected) <= GRID_NOISE * f.unit_step
+        rise = np.zeros(len(was)) if f.direction == "free" else (now - was) * (1 if f.direction == "down" else -1)
+        right &= ~(rise > GRID_NOISE * f.unit_step)
         return np.where(moved & known, ~right, ~same)
 
     def _expected(self, f: Derived, columns: Mapping[str, pd.Series]) -> tuple[np.ndarray, np.ndarray]:

@@ -21,9 +21,15 @@ def summary_of(features: Iterable[Feature]) -> pd.DataFrame:
 
 
 def reaches_of(features: Iterable[Feature]) -> list[str]:
-    """How far people can go, in words, of each feature that may move and has a reach."""
+    """What limits the choice of each feature that may move, in words: steps, least change, reach."""
     scalars = [f for f in features if isinstance(f, Scalar) and f.moves != "fixed"]
-    return [f"{f.title} {f.reach}" for f in scalars if f.reach is not None]
+    said = [(f.title, [*_steps(f), *([] if f.reach is None else [str(f.reach)])]) for f in scalars]
+    return [f"{title} {', '.join(parts)}" for title, parts in said if parts]
+
+
+def _steps(f: Scalar) -> list[str]:
+    steps = [] if f.choice_step == f.unit_step else [f"in steps of {f.choice_step:g}"]
+    return steps + ([f"by at least {f.least:g}"] if f.least else [])
 
 
 def moves_of(features: Iterable[Feature]) -> str:
@@ -35,6 +41,7 @@ def moves_of(features: Iterable[Feature]) -> str:
 def _values(f: Feature) -> str:
     if isinstance(f, Derived):
         values = f.formula
+        values += "" if f.direction == "free" else f", may only {'rise' if f.direction == 'up' else 'fall'}"
     elif isinstance(f, Number):
         values = f"{f.low:g} to {f.high:g}" + (f" {f.unit}" if f.unit else "")
         values += f", steps of {f.step:g}" if f.step else f", {f.places} decimals"

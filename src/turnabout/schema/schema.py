@@ -376,7 +376,7 @@ class Schema(Saved):
         return block(f"Schema of {len(self)} features", self.summary())
 
     def reaches(self) -> list[str]:
-        """How far people can go, in words, of each feature that may move and has a reach."""
+        """What limits the choice of each feature that may move, in words: steps, least change, reach."""
         return reaches_of(self.features)
 
     def what_moves(self) -> str:

@@ -25,6 +25,7 @@ HALVINGS = 40
 class Region(Rule):
     """A set of changes delta = new row - old row that contains 0, declared in the person's units.
 
+    It speaks of what people choose: what is derived from other columns follows, wherever that leads.
     Which way a feature may move, its lowest and highest value, and that missing cells stay come from the schema. As a
     rule, a region keeps every method inside; bound to a schema, it also tells the best change along a slope and the
     nearest change, for training and for search.
@@ -96,7 +97,7 @@ class BoundRegion(BoundRule):
     # -- as a rule --------------------------------------------------------------------------------------------
 
     def _gap(self, x: Tensor, x_new: Tensor) -> Tensor:
-        gap = self.around(x).outside(x_new - x)
+        gap = self.around(x).outside(self.schema.identities.chosen(x, x_new) - x)
         noise = 0.0 if gap.dtype == torch.float64 else 8 * torch.finfo(gap.dtype).eps
         return gap - noise
 
