@@ -77,7 +77,7 @@ def test_each_entry_knows_every_field():
         assert set(entry["properties"]) == {*read, "waivable"} | ({"name"} if name in ("linear", "box") else set())
     for entry in entries("schema", "kind").values():
         cls = next(cls for cls in KINDS.values() if cls.kind == entry["properties"]["kind"]["const"])
-        computed = {"useful_step", "least_change", "reach", "provide"} if cls.kind == "derived" else set()
+        computed = {"useful_step", "least_change", "reach", "provide", "direction"} if cls.kind == "derived" else set()
         always = {"moves", "missing"} if cls.kind == "passthrough" else set()
         assert set(entry["properties"]) == {"kind", *(f.name for f in dataclasses.fields(cls))} - computed - always
     assert set(editor_schema()["$defs"]["reach"]["properties"]) == {f.name for f in dataclasses.fields(Reach)}
