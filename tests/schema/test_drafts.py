@@ -185,8 +185,29 @@ def test_direction_needs_the_column_itself_and_not_its_company():
     assert found["cause"].good == "up"
     assert found["company"].good is None
     assert found["noise"].good is None
+    assert (found["cause"].leans, found["company"].leans, found["noise"].leans) == ("up", "up", None)
     few = trends({"cause": cause[:50]}, good[:50])
     assert few["cause"].good is None and "only" in few["cause"].words
+    assert few["cause"].leans is None
+
+
+def test_where_the_data_lean_advice_does_not_go_the_other_way():
+    """Evidence of either kind that the other does not contradict: no proof, and enough not to advise against it."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    weak, spent, rich = rng.normal(size=(3, n))
+    mixed = rich + 0.7 * rng.normal(size=n)  # better alone, worse for people as rich as each other
+    spent += 0.2 * rich
+    good = 0.12 * weak - 0.3 * spent + 1.5 * rich - 0.8 * mixed + rng.logistic(size=n) > 0
+    found = trends({"weak": weak, "spent": spent, "rich": rich, "mixed": mixed, "noise": rng.normal(size=n)}, good)
+    assert {name: trend.good for name, trend in found.items()}["weak"] is None
+    assert {name: trend.leans for name, trend in found.items()} == {
+        "weak": "up", "spent": "down", "rich": "up", "mixed": None, "noise": None
+    }  # fmt: skip
+    table = pd.DataFrame({"weak": weak, "spent": spent, "rich": rich, "mixed": mixed})
+    schema = Schema.infer(table, labels=good, free=["spent"])
+    assert [f.moves for f in schema] == ["up", "free", "up", "free"]
+    assert any(note.startswith("weak: may only go up: the data lean that way, AUC 0.5") for note in schema.notes)
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ class Draft:
                 self._fix(name, "it equals the labels: a leak, to be left out of the model")
 
     def _directions(self) -> None:
-        """Where the outcome plainly gets better one way, plans do not go the other way."""
+        """Where the outcome gets better one way, plainly or as far as the data lean, plans do not go the other way."""
         if self.accepted is None:
             return
         columns = {
@@ -124,11 +124,12 @@ class Draft:
         }
         for name, trend in trends(columns, self.accepted).items():
             feature = self.features[name]
-            if trend.good is None or name in self.said or feature.moves == "fixed":
+            if trend.leans is None or name in self.said or feature.moves == "fixed":
                 continue
             if feature.moves == "free":
-                self._direct(name, trend.good, f"people fare better so, {trend.words}")
-            elif feature.moves != trend.good:
+                why = "people fare better so" if trend.good else "the data lean that way"
+                self._direct(name, trend.leans, f"{why}, {trend.words}")
+            elif trend.good not in (None, feature.moves):
                 self._conflict(name, trend)
 
     def _leak_free(self, name: str) -> bool:
