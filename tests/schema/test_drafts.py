@@ -249,6 +249,19 @@ def test_choices_by_hand():
     assert draft_choices(values[:5], 1.0, 0.0, 4.0, None).reach is None
 
 
+def test_an_amount_that_many_lack_moves_by_a_part_of_what_others_have():
+    """Who has nothing does not come by a fortune: a few rich people stretch the ordinary range."""
+    rich = np.full(100, 20_000.0)
+    assets = np.concatenate([np.zeros(600), np.repeat(np.arange(1000.0, 3001.0, 100.0), 30), rich])
+    table = pd.DataFrame({"assets": assets, "other": np.random.default_rng(0).permutation(assets)})
+    table["loan_amount"] = 1000.0 + np.arange(len(assets)) // 2
+    schema = Schema.infer(table)
+    assert schema["assets"].reach.absolute == 1100  # half of 2200, the median of those who have some
+    assert schema["assets"].reach.relative is None
+    assert schema["other"].reach.absolute == 20_000
+    assert schema["loan_amount"].reach.relative == 0.5
+
+
 def test_relations_are_found_and_nothing_else():
     rng = np.random.default_rng(1)
     n = 1500

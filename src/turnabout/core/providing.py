@@ -98,8 +98,9 @@ def _box(
 ) -> tuple[pd.DataFrame, list[tuple[str, float, float]], float] | None:
     """The widest ranges around the likely values, one cell after the other, in which all rows are accepted.
 
-    None without such ranges, or where one of them is narrower than a clear difference and ends on both sides: hardly
-    anybody could provide that. Returns the row at the ends that are hardest to reach, the ranges, and the least margin of any row in the box.
+    None without such ranges, or where one is narrower than a clear difference and ends on both sides: hardly anybody
+    could provide that. Otherwise the row at the ends that are hardest to reach, the ranges, and the least margin of any
+    row in the box.
     """
     ranges: list[tuple[str, float, float]] = []
     table, worst = base, np.inf

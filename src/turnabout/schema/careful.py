@@ -21,12 +21,11 @@ from turnabout.schema.number import Number
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.raw_cells import floats
 from turnabout.schema.trends import Trend, trends
-from turnabout.schema.useful import draft_choices
+from turnabout.schema.useful import draft_choices, part_of
 
 CODES = 50  # levels from which on a category looks like a code
 LEAKED = 5  # people of the rarer outcome below whom a column equals the labels by accident
 IDS = 50  # rows from which on whole numbers that never repeat look like an identifier
-PART = 0.5  # share of an amount of their own by which people can change it
 FIXED: dict[Kind, str] = {
     "protected": "law or nature fixes it",
     "identity": "it says who or where somebody is",
@@ -168,8 +167,8 @@ class Draft:
             values = floats(self.table[name])
             there = np.isfinite(values)
             good = values[there & self.accepted] if self.accepted is not None else None
-            share = PART if says(name, "amounts") is not None and np.quantile(values[there], 0.05) > 0 else None
-            drafted = draft_choices(values[there], feature.unit_step, feature.low, feature.high, good, share)
+            share, most = part_of(values[there]) if says(name, "amounts") is not None else (None, None)
+            drafted = draft_choices(values[there], feature.unit_step, feature.low, feature.high, good, share, most)
             if drafted.reach is None:
                 continue
             provide = feature.missing and says(name, "better") is not None

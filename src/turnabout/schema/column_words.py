@@ -136,7 +136,7 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "*inc, income, salary, salaries, wage, wages, earning*, revenue, einkommen, gehalt, lohn, revenu, "
             "revenus, salaire, ingreso, ingresos, salario, reddito, stipendio, savings, net worth, netw, "
             "networth, liq, assets, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, "
-            "utilized, utilised, balance"
+            "utilized, utilised, balance, amount, amounts, amnt, amt, betrag, montant, importe, importo, monto"
         ),
     },
     # advice does not lower these
