@@ -63,6 +63,10 @@ def test_words_of_a_name(name, words):
         ("impagos 6 meses", "past", True),
         ("income_12m", "past", False),
         ("term_36", "past", False),
+        ("hschool", "better", True),
+        ("credit lines", "worse", True),
+        ("condominium", "asked", True),
+        ("insurance", "asked", True),
         ("Records", "past", True),
         ("Home", "identity", True),
         ("home_ownership", "identity", True),
@@ -247,6 +251,22 @@ def test_choices_by_hand():
     assert (drafted.useful_step, drafted.least_change) == (100.0, 200.0)
     assert (drafted.reach.absolute, drafted.reach.low, drafted.reach.high) == (9000.0, 2100.0, 9900.0)
     assert draft_choices(values[:5], 1.0, 0.0, 4.0, None).reach is None
+
+
+def test_a_mark_of_which_nobody_knows_whether_it_is_good_is_not_advised():
+    """Yes or no without a direction, by name or by data; terms that are offered stay, and all without labels."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    table = pd.DataFrame({"suite": rng.choice(["no", "yes"], n), "vip": rng.choice([0, 1], n)})
+    table["term"], table["months"] = rng.choice(["36 months", "60 months"], n), rng.choice([36, 60], n)
+    table["said"] = table.suite.sample(frac=1, random_state=1).to_numpy()
+    good = rng.logistic(size=n) + table.vip > 0.5
+    moves = {f.name: f.moves for f in Schema.infer(table, labels=good, free=["said"])}
+    assert moves == {"suite": "fixed", "vip": "up", "term": "free", "months": "free", "said": "free"}
+    notes = Schema.infer(table, labels=good).notes
+    assert any(n.startswith("suite: fixed: neither its name nor the data say which way is good, AUC 0.") for n in notes)
+    assert Schema.infer(table)["suite"].moves == "free"
+    assert Schema.infer(table[:60], labels=good[:60])["suite"].moves == "free"  # too few people to know
 
 
 def test_an_amount_that_many_lack_moves_by_a_part_of_what_others_have():

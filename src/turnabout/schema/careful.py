@@ -123,9 +123,12 @@ class Draft:
         }
         for name, trend in trends(columns, self.accepted).items():
             feature = self.features[name]
-            if trend.leans is None or name in self.said or feature.moves == "fixed":
+            if name in self.said or feature.moves == "fixed":
                 continue
-            if feature.moves == "free":
+            if trend.leans is None:
+                if trend.looked and feature.moves == "free" and _is_a_mark(feature):
+                    self._fix(name, f"neither its name nor the data say which way is good, {trend.words}")
+            elif feature.moves == "free":
                 why = "people fare better so" if trend.good else "the data lean that way"
                 self._direct(name, trend.leans, f"{why}, {trend.words}")
             elif trend.good not in (None, feature.moves):
@@ -183,3 +186,12 @@ class Draft:
             if provide:
                 self._note(name, "a missing cell can be provided: plans say between which values it must lie.")
             self._note(name, f"plans change it {step}by at least {drafted.least_change:g}, {drafted.reach}.")
+
+
+def _is_a_mark(feature: Feature) -> bool:
+    """Whether a feature says yes or no of a person, and not which of two amounts or terms."""
+    if not isinstance(feature, Binary):
+        return False
+    first, second = feature.levels
+    said = [level for level in (first, second) if isinstance(level, str)]
+    return {first, second} == {0, 1} or (len(said) == 2 and not any(c.isdigit() for level in said for c in level))

@@ -91,11 +91,12 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     # what the question itself is about: another answer would be another question
     "asked": {
         "the terms of the loan, which follow from others": _listed(
-            "installment, instalment, monthly payment, annuity, emi, monatsrate, mensualite, cuota"
+            "installment, instalment, monthly payment, annuity, emi, monatsrate, mensualite, cuota, insurance, "
+            "versicherung, assurance, seguro, assicurazione"
         ),
         "the purpose of the request, or what is bought": _listed(
-            "purpose, loan reason, reason, product, channel, verwendungszweck, motif, proposito, scopo, loan "
-            "type, price, purchase price"
+            "purpose, loan reason, reason, product, channel, condo*, property type, verwendungszweck, motif, "
+            "proposito, scopo, loan type, price, purchase price"
         ),
     },
     # what others set
@@ -120,7 +121,7 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "balance, revolving balance, outstanding balance, revol bal, tot bal, total bal, il bal, saldo deudor"
         ),
         "credit that is held": _listed(
-            "credit lines, lines of credit, open lines, open credit, open accounts, open acc, open loans, other loans, "
+            "lines, lines of credit, open credit, open accounts, open acc, open loans, other loans, "
             "existing loans, existing credits, num loans, num* credits, number of loans, number of credits, real "
             "estate loans, mortgages, mort acc*, trade lines, tradelines, tl, anzahl kredite, bestehende kredite, "
             "credits en cours, creditos vigentes"
@@ -145,7 +146,8 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "income, salary, salaries, wage, wages, earning*, revenue, savings, saving, wealth, assets, equity, "
             "deposit, down payment, downpayment, net worth, netw, networth, liq, liquid assets, *inc, einkommen, "
             "gehalt, lohn, ersparnis*, revenu, revenus, salaire, epargne, ingreso, ingresos, salario, ahorro*, "
-            "reddito, stipendio, education, degree, schooling, qualification, bildung, educacion, istruzione"
+            "reddito, stipendio, education, degree, schooling, *school, diploma, graduate*, college, university, "
+            "qualification, bildung, abschluss, educacion, istruzione"
         ),
         "accounts in good order": _listed(
             "satisfactory, good standing, never delinq*, never delq, never late, paid on time, paid off"

@@ -32,18 +32,20 @@ class Trend:
     """Which way a column is good, with the evidence in words; None where it is not plain.
 
     leans : which way the data lean, proved or not; None where they say nothing, or both ways.
+    looked : whether there were people enough to look.
     """
 
     good: Way | None
     words: str
     leans: Way | None = None
+    looked: bool = True
 
 
 def trends(columns: Mapping[str, np.ndarray], accepted: np.ndarray) -> dict[str, Trend]:
     """Of columns (n,) in a common order of rows, NaN where missing, and who was accepted."""
     rare = int(min(accepted.sum(), (~accepted).sum()))
     if rare < LEAST or not columns:
-        return {name: Trend(None, f"only {rare} people of the rarer outcome") for name in columns}
+        return {name: Trend(None, f"only {rare} people of the rarer outcome", looked=False) for name in columns}
     ranks = {name: _ranks(values) for name, values in columns.items()}
     held = _held(ranks, accepted) if rare >= EACH * len(columns) else {}
     out = {}
