@@ -118,7 +118,8 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "pastdue, default*, behind, utilization, utilisation, burden, dti, ltv, schulden, dette, dettes, "
             "deuda, debito, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, dpd, "
             "debtratio, unpaid, rule violation*, violation*, utilized, utilised, util, utils, loan balance, card "
-            "balance, revolving balance, outstanding balance, revol bal, tot bal, total bal, il bal, saldo deudor"
+            "balance, revolving balance, outstanding balance, revol bal, tot bal, total bal, il bal, saldo deudor, to "
+            "income, to value"
         ),
         "credit that is held": _listed(
             "lines, lines of credit, open credit, open accounts, open acc, open loans, other loans, "
@@ -155,6 +156,7 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     },
 }
 REVERSED = ("never", "no", "not", "without", "non", "kein", "keine", "sans", "sin", "senza", "satisfactory")
+SHARE_OF = ("to", "per")
 SPLIT = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_a-zA-Z]+")
 
 
@@ -167,7 +169,8 @@ def words_of(name: str) -> list[str]:
 def says(name: str, kind: Kind) -> str | None:
     """What the name says of one kind: the group of words that it holds, or None.
 
-    Of what is better or worse, a word such as "never" or "no" before it says the opposite. Amounts such as the income
+    Of what is better or worse, a word such as "never" or "no" before it says the opposite. After "to" or "per",
+    where a share is taken of it ("debt to income"), no amount is meant, nor what is better. Amounts such as the income
     of 12 months go on, what else happened within a time is past.
     """
     words = words_of(name)
@@ -175,9 +178,10 @@ def says(name: str, kind: Kind) -> str | None:
         if group == WITHIN and (says(name, "better") or says(name, "amounts")):
             continue
         for entry in entries:
-            if (at := _find(words, entry)) is not None and not (
-                kind in ("worse", "better") and any(word in REVERSED for word in words[:at])
-            ):
+            at = _find(words, entry)
+            if at is None or (kind in ("worse", "better") and any(word in REVERSED for word in words[:at])):
+                continue
+            if kind not in ("better", "amounts") or at == 0 or words[at - 1] not in SHARE_OF:
                 return group
     return None
 

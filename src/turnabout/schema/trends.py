@@ -6,9 +6,9 @@ Alone: the probability that an accepted person has a higher value than another o
     Q1 = AUC / (2 - AUC),    Q2 = 2 AUC^2 / (1 + AUC)
 
 (Hanley, McNeil 1982). Holding the others: the coefficient of the column's ranks in a logistic regression on the ranks
-of all columns, with the interval of its standard error. Where both say the same, the direction is proved. Where one of
-them says it and the other does not contradict, the data lean that way: not enough to say what is good, enough not to
-advise the opposite.
+of all columns, with the interval of its standard error. Where both say the same, the direction is proved. Where (1)
+lies on one side of 0.5 and the coefficient does not contradict, the data lean that way: not enough to say what is good,
+enough not to advise the opposite.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def trends(columns: Mapping[str, np.ndarray], accepted: np.ndarray) -> dict[str,
             words += f"; holding the others {slope:+.2f} ({slope - Z * error:+.2f} to {slope + Z * error:+.2f})"
             held_way = _way(slope - Z * error, slope + Z * error)
             alone = alone if alone == held_way else None
-            leans = leans or held_way if leans is None or held_way in (None, leans) else None
+            leans = leans if held_way in (None, leans) else None
         out[name] = Trend(alone, words, leans)
     return out
 
