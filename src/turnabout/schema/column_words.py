@@ -67,7 +67,7 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     "time": {
         "dates": _listed("date, datum, fecha, data di, timestamp, datetime, year, month of, quarter, vintage"),
         "how long something lasts": _listed(
-            "tenure, seniority, since, oldest, in file, length of employment, emp length, employment length, "
+            "tenure, seniority, since, oldest, earliest, in file, length of employment, emp length, employment length, "
             "employment duration, job tenure, years employed, years at, months at, years with, yrs at, present "
             "residence, residence since, days employed, time at, customer since, account age, "
             "betriebszugehorigkeit, anciennete, antiguedad"
@@ -106,6 +106,10 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "arbeitslos*, desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr "
             "employed, interest rate, int rate, zinssatz, taux d interet, tasa de interes, apr, hpi, house price"
         ),
+        "what another applicant has": _listed(
+            "joint, coapplicant*, co applicant*, coborrower*, co borrower*, cosigner*, mitantragsteller*, "
+            "coemprunteur*, cotitular*, cointestatario"
+        ),
         "scores or limits": _listed(
             "limit, credit limit, limit bal, credit line amount, verified, verification*, score, fico, rating, "
             "risk estimate, grade, sub grade, subgrade, scorex, schufa"
@@ -122,9 +126,9 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "income, to value"
         ),
         "credit that is held": _listed(
-            "lines, lines of credit, open credit, open accounts, open acc, open loans, other loans, "
-            "existing loans, existing credits, num loans, num* credits, number of loans, number of credits, real "
-            "estate loans, mortgages, mort acc*, trade lines, tradelines, tl, anzahl kredite, bestehende kredite, "
+            "lines, lines of credit, cc accounts, card accounts, open credit, open accounts, open acc, open loans, "
+            "other loans, existing loans, existing credits, num loans, num* credits, number of loans, number of credits, "
+            "real estate loans, mortgages, mort acc*, trade lines, tradelines, tl, anzahl kredite, bestehende kredite, "
             "credits en cours, creditos vigentes"
         ),
         "spending": _listed(
