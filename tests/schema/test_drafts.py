@@ -55,6 +55,7 @@ def test_words_of_a_name(name, words):
         ("total_debt", "worse", True),
         ("debt_to_income_ratio", "worse", True),
         ("debt_to_income_ratio", "better", False),
+        ("debt_to_income_ratio", "amounts", True),
         ("loan_to_value", "worse", True),
         ("payment per income", "better", False),
         ("revol_util", "worse", True),

@@ -127,9 +127,9 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
         ),
         "credit that is held": _listed(
             "lines, lines of credit, cc accounts, card accounts, open credit, open accounts, open acc, open loans, "
-            "other loans, existing loans, existing credits, num loans, num* credits, number of loans, number of credits, "
-            "real estate loans, mortgages, mort acc*, trade lines, tradelines, tl, anzahl kredite, bestehende kredite, "
-            "credits en cours, creditos vigentes"
+            "other loans, existing loans, existing credits, num loans, num* credits, number of loans, number of "
+            "credits, real estate loans, mortgages, mort acc*, trade lines, tradelines, tl, anzahl kredite, bestehende "
+            "kredite, credits en cours, creditos vigentes"
         ),
         "spending": _listed(
             "expense*, expenditure*, spending, living costs, cost of living, housing costs, rent, ausgaben, "
@@ -142,7 +142,8 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
             "*inc, income, salary, salaries, wage, wages, earning*, revenue, einkommen, gehalt, lohn, revenu, "
             "revenus, salaire, ingreso, ingresos, salario, reddito, stipendio, savings, net worth, netw, "
             "networth, liq, assets, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, "
-            "utilized, utilised, balance, amount, amounts, amnt, amt, betrag, montant, importe, importo, monto"
+            "utilized, utilised, balance, amount, amounts, amnt, amt, betrag, montant, importe, importo, "
+            "monto, to income, dti"
         ),
     },
     # advice does not lower these
