@@ -80,6 +80,28 @@ def test_providing_alone_by_hand():
     assert answer.provided.to_numpy().tolist() == [["income", 40.0, 70.0]]
 
 
+def test_a_range_that_no_payslip_would_meet_is_not_asked_for():
+    """Accepted from 50 to 52 and at 200 or more: who is asked for 50 is told of three values, and of no others."""
+    schema = Schema((Number("income", low=0, high=300, step=1, least_change=2, missing=True, provide=True),))
+    table = pd.DataFrame({"income": np.repeat([51.0, 10.0], 20)})
+    person = pd.DataFrame({"income": [np.nan]})
+
+    def narrow(t):
+        return np.where(t.income.between(50, 52) | (t.income >= 200), 0.9, 0.1)
+
+    def wide(t):
+        return np.where(t.income.between(50, 60), 0.9, 0.1)
+
+    def open_above(t):
+        return np.where(t.income >= 297, 0.9, 0.1)
+
+    for ask, cells, asked in ((narrow, 51.0, None), (wide, 51.0, (50, 60)), (open_above, 299.0, (297, 300))):
+        seen = table.replace(51.0, cells)
+        problem = ta.Problem(schema, ta.models.wrap(ask, schema), background=seen, labels=seen.income > 20)
+        provided = ta.methods.LocalSearch().fit(problem).find(person).provided
+        assert [(row.low, row.high) for row in provided.itertuples()] == ([asked] if asked else [])
+
+
 def test_what_nobody_can_provide_stays_missing():
     schema = Schema((Number("income", high=100, step=1, missing=True), Number("b", high=3, step=1)))
     model = ta.models.wrap(lambda t: (t["income"].fillna(0) >= 41).astype(float), schema)

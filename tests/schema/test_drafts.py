@@ -43,6 +43,9 @@ def test_words_of_a_name(name, words):
         ("customer_id", "identity", True),
         ("idle_hours", "identity", False),
         ("months_since_last_default", "time", True),
+        ("earliest_credit_line", "time", True),
+        ("annual_income_joint", "others", True),
+        ("CoapplicantIncome", "others", True),
         ("NumInqLast6M", "past", True),
         ("unemployment_rate", "others", True),
         ("int_rate", "others", True),
@@ -50,6 +53,33 @@ def test_words_of_a_name(name, words):
         ("times_90_days_late", "past", True),
         ("PercentTradesNeverDelq", "worse", False),
         ("total_debt", "worse", True),
+        ("debt_to_income_ratio", "worse", True),
+        ("debt_to_income_ratio", "better", False),
+        ("debt_to_income_ratio", "amounts", True),
+        ("loan_to_value", "worse", True),
+        ("payment per income", "better", False),
+        ("revol_util", "worse", True),
+        ("total_bal_il", "worse", True),
+        ("living expenses", "worse", True),
+        ("open_credit_lines", "worse", True),
+        ("real_estate_loans", "worse", True),
+        ("num_satisfactory_accounts", "worse", False),
+        ("num_satisfactory_accounts", "better", True),
+        ("PercentTradesNeverDelq", "better", True),
+        ("num_cc_accounts", "worse", True),
+        ("open_il_12m", "past", True),
+        ("delinq_2yrs", "past", True),
+        ("impagos 6 meses", "past", True),
+        ("income_12m", "past", False),
+        ("term_36", "past", False),
+        ("hschool", "better", True),
+        ("credit lines", "worse", True),
+        ("condominium", "asked", True),
+        ("insurance", "asked", True),
+        ("Records", "past", True),
+        ("Home", "identity", True),
+        ("home_ownership", "identity", True),
+        ("home_value", "identity", False),
         ("Einkommen", "better", True),
         ("ingresos mensuales", "better", True),
     ],
@@ -185,8 +215,32 @@ def test_direction_needs_the_column_itself_and_not_its_company():
     assert found["cause"].good == "up"
     assert found["company"].good is None
     assert found["noise"].good is None
+    assert (found["cause"].leans, found["company"].leans, found["noise"].leans) == ("up", "up", None)
     few = trends({"cause": cause[:50]}, good[:50])
     assert few["cause"].good is None and "only" in few["cause"].words
+    assert few["cause"].leans is None
+
+
+def test_where_the_data_lean_advice_does_not_go_the_other_way():
+    """What people with more of it have, where holding the others does not contradict: no proof, but no advice against.
+
+    What shows only when the others are held binds nobody: readers do not see it, and it may be an accident of the rest.
+    """
+    rng = np.random.default_rng(0)
+    n = 6000
+    weak, spent, rich = rng.normal(size=(3, n))
+    mixed = rich + 0.7 * rng.normal(size=n)  # better alone, worse for people as rich as each other
+    spent += 0.4 * rich  # worse only when the others are held
+    good = 0.12 * weak - 0.3 * spent + 1.5 * rich - 0.8 * mixed + rng.logistic(size=n) > 0
+    found = trends({"weak": weak, "spent": spent, "rich": rich, "mixed": mixed, "noise": rng.normal(size=n)}, good)
+    assert {name: trend.good for name, trend in found.items()}["weak"] is None
+    assert {name: trend.leans for name, trend in found.items()} == {
+        "weak": "up", "spent": None, "rich": "up", "mixed": None, "noise": None
+    }  # fmt: skip
+    table = pd.DataFrame({"weak": weak, "spent": spent, "rich": rich, "mixed": mixed})
+    schema = Schema.infer(table, labels=good)
+    assert [f.moves for f in schema] == ["up", "free", "up", "free"]
+    assert any(note.startswith("weak: may only go up: the data lean that way, AUC 0.5") for note in schema.notes)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +264,35 @@ def test_choices_by_hand():
     assert (drafted.reach.absolute, drafted.reach.low, drafted.reach.high) == (18000.0, 2100.0, 9900.0)
     assert drafted.reach.shares == (0.2, 0.5)
     assert draft_choices(values[:5], 1.0, 0.0, 4.0, None).reach is None
+
+
+def test_a_mark_of_which_nobody_knows_whether_it_is_good_is_not_advised():
+    """Yes or no without a direction, by name or by data; terms that are offered stay, and all without labels."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    table = pd.DataFrame({"suite": rng.choice(["no", "yes"], n), "vip": rng.choice([0, 1], n)})
+    table["term"], table["months"] = rng.choice(["36 months", "60 months"], n), rng.choice([36, 60], n)
+    table["said"] = table.suite.sample(frac=1, random_state=1).to_numpy()
+    good = rng.logistic(size=n) + table.vip > 0.5
+    moves = {f.name: f.moves for f in Schema.infer(table, labels=good, free=["said"])}
+    assert moves == {"suite": "fixed", "vip": "up", "term": "free", "months": "free", "said": "free"}
+    notes = Schema.infer(table, labels=good).notes
+    assert any(n.startswith("suite: fixed: neither its name nor the data say which way is good, AUC 0.") for n in notes)
+    assert Schema.infer(table)["suite"].moves == "free"
+    assert Schema.infer(table[:60], labels=good[:60])["suite"].moves == "free"  # too few people to know
+
+
+def test_an_amount_that_many_lack_moves_by_a_part_of_what_others_have():
+    """Who has nothing does not come by a fortune: a few rich people stretch the ordinary range."""
+    rich = np.full(100, 20_000.0)
+    assets = np.concatenate([np.zeros(600), np.repeat(np.arange(1000.0, 3001.0, 100.0), 30), rich])
+    table = pd.DataFrame({"assets": assets, "other": np.random.default_rng(0).permutation(assets)})
+    table["loan_amount"] = 1000.0 + np.arange(len(assets)) // 2
+    schema = Schema.infer(table)
+    assert schema["assets"].reach.absolute == 1100  # half of 2200, the median of those who have some
+    assert schema["assets"].reach.relative is None
+    assert schema["other"].reach.absolute == 20_000
+    assert schema["loan_amount"].reach.relative == 0.5
 
 
 def test_relations_are_found_and_nothing_else():

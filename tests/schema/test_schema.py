@@ -196,7 +196,7 @@ def test_infer_drafts_and_says_what_it_guessed(people):
     assert schema["age"] == Number("age", low=25, high=61, step=1, moves="fixed")
     income = Number("income", low=1200.5, high=3100.25, decimals=2, missing=True, unit="EUR", moves="up")
     assert schema["income"] == income  # of three rows nothing is learned but the bounds
-    assert schema["home"] == Category("home", levels=("free", "own", "rent"), label="housing")
+    assert schema["home"] == Category("home", levels=("free", "own", "rent"), label="housing", moves="fixed")
     assert schema["owns_car"] == Binary("owns_car", levels=(False, True))
     assert schema["degree"] == Ordinal("degree", levels=("none", "school"), moves="up")
     assert schema["code"] == Category("code", levels=(3, 7, 9))

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from turnabout.core.different import new_ways
+from turnabout.core.different import clear_difference, new_ways
 from turnabout.core.problem import Problem
 from turnabout.core.result import PROVIDED, Recourse, Status
 from turnabout.core.verify import clearance
@@ -118,10 +118,14 @@ def _box(
     """The widest ranges around the likely values, one cell after the other, in which all rows are accepted and allowed.
 
     own : the person's row with the likely values.
-    Returns the row at the ends that are hardest to reach, the ranges, and the least margin of any row in the box.
+    None without such ranges, or where one is narrower than a clear difference and ends on both sides: hardly anybody
+    could provide that. Otherwise the row at the ends that are hardest to reach, the ranges, and the least margin of any
+    row in the box.
     """
     ranges: list[tuple[str, float, float]] = []
     table, worst, provided = base, np.inf, [f.name for f in missing]
+    apart = clear_difference(problem.schema).tolist()
+    clear = {f.name: apart[problem.schema.index(f.name)] * f.span for f in missing}
     for f in missing:
         there = float(base[f.name].iloc[0])
         values = _values(f, there)
@@ -139,6 +143,9 @@ def _box(
             return None
         low = at - int(np.argmin(good[: at + 1][::-1])) + 1 if not good[: at + 1].all() else 0
         high = at + int(np.argmin(good[at:])) - 1 if not good[at:].all() else len(values) - 1
+        is_open = (high == len(values) - 1 and f.moves != "down") or (low == 0 and f.moves != "up")
+        if not is_open and values[high] - values[low] < clear[f.name] * (1 - GRID_NOISE):
+            return None
         inside = np.repeat((np.arange(len(values)) >= low) & (np.arange(len(values)) <= high), len(few))
         table, worst = rows[inside], min(worst, float(margin[inside].min()))
         ranges.append((f.name, float(values[low]), float(values[high])))

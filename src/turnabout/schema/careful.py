@@ -21,12 +21,11 @@ from turnabout.schema.number import Number
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.raw_cells import floats
 from turnabout.schema.trends import Trend, trends
-from turnabout.schema.useful import draft_choices
+from turnabout.schema.useful import draft_choices, part_of
 
 CODES = 50  # levels from which on a category looks like a code
 LEAKED = 5  # people of the rarer outcome below whom a column equals the labels by accident
 IDS = 50  # rows from which on whole numbers that never repeat look like an identifier
-PART = 0.5  # share of an amount of their own by which people can change it
 FIXED: dict[Kind, str] = {
     "protected": "law or nature fixes it",
     "identity": "it says who or where somebody is",
@@ -114,7 +113,7 @@ class Draft:
                 self._fix(name, "it equals the labels: a leak, to be left out of the model")
 
     def _directions(self) -> None:
-        """Where the outcome plainly gets better one way, plans do not go the other way."""
+        """Where the outcome gets better one way, plainly or as far as the data lean, plans do not go the other way."""
         if self.accepted is None:
             return
         columns = {
@@ -124,11 +123,15 @@ class Draft:
         }
         for name, trend in trends(columns, self.accepted).items():
             feature = self.features[name]
-            if trend.good is None or name in self.said or feature.moves == "fixed":
+            if name in self.said or feature.moves == "fixed":
                 continue
-            if feature.moves == "free":
-                self._direct(name, trend.good, f"people fare better so, {trend.words}")
-            elif feature.moves != trend.good:
+            if trend.leans is None:
+                if trend.looked and feature.moves == "free" and _is_a_mark(feature):
+                    self._fix(name, f"neither its name nor the data say which way is good, {trend.words}")
+            elif feature.moves == "free":
+                why = "people fare better so" if trend.good else "the data lean that way"
+                self._direct(name, trend.leans, f"{why}, {trend.words}")
+            elif trend.good not in (None, feature.moves):
                 self._conflict(name, trend)
 
     def _leak_free(self, name: str) -> bool:
@@ -169,8 +172,8 @@ class Draft:
             values = floats(self.table[name])
             there = np.isfinite(values)
             good = values[there & self.accepted] if self.accepted is not None else None
-            share = PART if says(name, "amounts") is not None and np.quantile(values[there], 0.05) > 0 else None
-            drafted = draft_choices(values[there], feature.unit_step, feature.low, feature.high, good, share)
+            share, most = part_of(values[there]) if says(name, "amounts") is not None else (None, None)
+            drafted = draft_choices(values[there], feature.unit_step, feature.low, feature.high, good, share, most)
             if drafted.reach is None:
                 continue
             provide = feature.missing and says(name, "better") is not None
@@ -185,3 +188,12 @@ class Draft:
             if provide:
                 self._note(name, "a missing cell can be provided: plans say between which values it must lie.")
             self._note(name, f"plans change it {step}by at least {drafted.least_change:g}, {drafted.reach}.")
+
+
+def _is_a_mark(feature: Feature) -> bool:
+    """Whether a feature says yes or no of a person, and not which of two amounts or terms."""
+    if not isinstance(feature, Binary):
+        return False
+    first, second = feature.levels
+    said = [level for level in (first, second) if isinstance(level, str)]
+    return {first, second} == {0, 1} or (len(said) == 2 and not any(c.isdigit() for level in said for c in level))

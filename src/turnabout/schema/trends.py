@@ -6,7 +6,9 @@ Alone: the probability that an accepted person has a higher value than another o
     Q1 = AUC / (2 - AUC),    Q2 = 2 AUC^2 / (1 + AUC)
 
 (Hanley, McNeil 1982). Holding the others: the coefficient of the column's ranks in a logistic regression on the ranks
-of all columns, with the interval of its standard error. Both must say the same.
+of all columns, with the interval of its standard error. Where both say the same, the direction is proved. Where (1)
+lies on one side of 0.5 and the coefficient does not contradict, the data lean that way: not enough to say what is good,
+enough not to advise the opposite.
 """
 
 from __future__ import annotations
@@ -22,36 +24,49 @@ PLAIN = 0.53  # an AUC whose whole interval lies above this, or below its mirror
 EACH = 20  # people of the rarer outcome for each column, so that the others can be held
 LEAST = 40  # people of the rarer outcome below whom nothing is said
 RIDGE = 1e-3
+Way = Literal["up", "down"]
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Which way a column is good, with the evidence in words; None where it is not plain."""
+    """Which way a column is good, with the evidence in words; None where it is not plain.
 
-    good: Literal["up", "down"] | None
+    leans : which way the data lean, proved or not; None where they say nothing, or both ways.
+    looked : whether there were people enough to look.
+    """
+
+    good: Way | None
     words: str
+    leans: Way | None = None
+    looked: bool = True
 
 
 def trends(columns: Mapping[str, np.ndarray], accepted: np.ndarray) -> dict[str, Trend]:
     """Of columns (n,) in a common order of rows, NaN where missing, and who was accepted."""
     rare = int(min(accepted.sum(), (~accepted).sum()))
     if rare < LEAST or not columns:
-        return {name: Trend(None, f"only {rare} people of the rarer outcome") for name in columns}
+        return {name: Trend(None, f"only {rare} people of the rarer outcome", looked=False) for name in columns}
     ranks = {name: _ranks(values) for name, values in columns.items()}
     held = _held(ranks, accepted) if rare >= EACH * len(columns) else {}
     out = {}
     for name, values in columns.items():
         there = np.isfinite(values)
         auc, low, high = _auc(values[there], accepted[there])
-        alone = "up" if low > PLAIN else "down" if high < 1 - PLAIN else None
+        alone, leans = _way(low - PLAIN, high - 1 + PLAIN), _way(low - 0.5, high - 0.5)
         words = f"AUC {auc:.2f} ({low:.2f} to {high:.2f})"
         if name in held:
             slope, error = held[name]
             words += f"; holding the others {slope:+.2f} ({slope - Z * error:+.2f} to {slope + Z * error:+.2f})"
-            agrees = slope - Z * error > 0 if alone == "up" else slope + Z * error < 0
-            alone = alone if agrees else None
-        out[name] = Trend(alone, words)  # type: ignore[arg-type]
+            held_way = _way(slope - Z * error, slope + Z * error)
+            alone = alone if alone == held_way else None
+            leans = leans if held_way in (None, leans) else None
+        out[name] = Trend(alone, words, leans)
     return out
+
+
+def _way(low: float, high: float) -> Way | None:
+    """The sign of an interval that does not hold 0."""
+    return "up" if low > 0 else "down" if high < 0 else None
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

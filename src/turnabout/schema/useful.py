@@ -17,6 +17,7 @@ WORTH = 0.02  # share of the ordinary range that a change must have to be worth 
 FAR = 2.0  # ordinary ranges that a person can go
 USUAL = (0.2, 0.5)  # shares of that within which options are looked for first, one after the other
 ACCEPTED = (0.005, 0.995)  # quantiles of accepted people between which new values lie
+PART = 0.5  # share of an amount of their own by which people can change it
 FEW = 30  # people below whom nothing is learned from quantiles
 
 
@@ -45,10 +46,12 @@ def draft_choices(
     high: float,
     accepted: np.ndarray | None,
     share: float | None = None,
+    most: float | None = None,
 ) -> Choices:
     """Read off the present values of a column.
 
-    accepted : those of accepted people, where known.  share : of their own value that people can go.
+    accepted : those of accepted people, where known.  share : of their own value that people can go.  most : units that
+    people can go at most.
     """
     if len(values) < FEW or (spread := ordinary_range(values)) <= 0:
         return Choices()
@@ -57,8 +60,20 @@ def draft_choices(
     if step > (high - low) / 4:
         step, least = grid_step, grid_step
     ends = _ends(values if accepted is None or len(accepted) < FEW else accepted, low, high, step)
-    reach = Reach(absolute=_multiple(FAR * spread, step), relative=share, low=ends[0], high=ends[1], usual=USUAL)
+    far = FAR * spread if most is None else max(least, min(FAR * spread, most))
+    reach = Reach(absolute=_multiple(far, step), relative=share, low=ends[0], high=ends[1], usual=USUAL)
     return Choices(step if step > grid_step * (1 + GRID_NOISE) else None, least, reach)
+
+
+def part_of(values: np.ndarray) -> tuple[float | None, float | None]:
+    """How far people can change an amount: the share of their own; or, where many have none, that of what others have.
+
+    (share, None), or (None, units); (None, None) where hardly anybody has any.
+    """
+    if np.quantile(values, 0.05) > 0:
+        return PART, None
+    some = values[values > 0]
+    return None, PART * float(np.median(some)) if len(some) >= FEW else None
 
 
 def useful_step(values: np.ndarray, grid_step: float) -> float:
