@@ -117,7 +117,8 @@ def _advised(world: World, question: Question) -> Question:
     random = Random(f"advised question {question.seed}")
     question.options = random.choice((1, 1, 2, 3, 3))
     if random.random() < 0.5 and not question.acts:
-        question.price, question.names_cost = replace(DEFAULT, measured=question.background), False
+        known = question.background or question.file is not None  # the command line is always told the training table
+        question.price, question.names_cost = replace(DEFAULT, measured=known), False
     if question.file is None and random.random() < 0.5:
         for label, row in zip(question.labels, question.people):
             if random.random() < 0.6:
