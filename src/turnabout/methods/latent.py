@@ -169,6 +169,10 @@ class LatentMethod(NetworkMethod):
         with torch.no_grad():
             return self.density(x_new) >= self.threshold_
 
+    def codes(self, rows: Tensor, given: Tensor) -> Tensor:
+        """(..., q) of accepted rows (..., d): the whole of what is decoded."""
+        return cast(Tensor, self.coder.encode(rows, given)[0])
+
     def anchor_rows(self, x: Tensor, near: bool) -> Tensor:
         """(n, k, d) accepted background rows as the people x could become them: the nearest, or spread evenly."""
         k = min(TRIED, len(self.anchors_))
@@ -184,7 +188,7 @@ class LatentMethod(NetworkMethod):
         rows, z = self.anchor_rows(x, near), first.clone()
         for b in blocks(len(x), rows.shape[1] * rows.shape[2]) if rows.shape[1] else ():
             own = x[b].unsqueeze(1).expand_as(rows[b])
-            codes, _ = self.coder.encode(rows[b], given_of(self.problem_, own))
+            codes = self.codes(rows[b], given_of(self.problem_, own))
             margin = self.ask(LatentSpace(self.problem_, own, self.coder, codes).printed(codes))  # (n, k)
             best = margin.argmax(1)
             z[b] = codes[torch.arange(len(best), device=x.device), best]
