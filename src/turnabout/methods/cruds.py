@@ -107,14 +107,22 @@ class Cruds(LatentDescent):
     def _network(self, problem: Problem) -> nn.Module:
         assert problem.background_x is not None
         rows, hidden = problem.background_x.cpu().float(), tuple(self.hidden)
-        return ConditionalSubspaceVae(problem.schema, rows, self.latent, self.label_width, hidden, self.seed)
+        return ConditionalSubspaceVae(
+            problem.schema, rows, immutable(problem), self.latent, self.label_width, hidden, self.seed
+        )
 
     def _train(self, network: nn.Module, problem: Problem) -> None:
         rows, margin = problem.background_x, problem.background_margin
         assert isinstance(network, ConditionalSubspaceVae) and rows is not None and margin is not None
         labels = margin >= 0 if problem.labels is None else problem.labels
+        if bool((labels == labels[0]).all()):
+            what = "accepted" if bool(labels[0]) else "refused"
+            raise MethodError(
+                f"Cruds learns what tells the accepted from the refused, and all {len(labels)} background rows are {what}.",
+                hint="give a background with both; Revise and Cchvae need no labels.",
+            )
         schedule = Schedule(self.training_steps)
-        train_csvae(network, rows.float(), labels, immutable(problem), schedule, self.seed, self._training)
+        train_csvae(network, rows.float(), labels, schedule, self.seed, self._training)
 
     def codes(self, rows: Tensor, given: Tensor) -> Tensor:
         w, _ = self.coder.encode_label(rows, torch.ones_like(rows[..., 0]), given)
