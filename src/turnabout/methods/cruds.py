@@ -11,7 +11,7 @@ from turnabout.core import Problem, Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.latent import LatentDescent, LatentSpace, given_of, immutable
 from turnabout.nn.csvae import ConditionalSubspaceVae, train_csvae
-from turnabout.nn.training import Schedule
+from turnabout.nn.network_training import Schedule
 from turnabout.parameters import Each, Finite, Positive, Share, Whole, checked
 from turnabout.typing import Tensor
 
@@ -118,7 +118,7 @@ class Cruds(LatentDescent):
         if bool((labels == labels[0]).all()):
             what = "accepted" if bool(labels[0]) else "refused"
             raise MethodError(
-                f"Cruds learns what tells the accepted from the refused, and all {len(labels)} background rows are {what}.",
+                f"Cruds learns what tells accepted from refused, and all {len(labels)} background rows are {what}.",
                 hint="give a background with both; Revise and Cchvae need no labels.",
             )
         schedule = Schedule(self.training_steps)

@@ -16,8 +16,8 @@ from torch import nn
 from turnabout.core import Problem, Proposal, Run
 from turnabout.methods.gradient import Assessed, GradientMethod, Space
 from turnabout.methods.networks import NetworkMethod
-from turnabout.nn.training import Schedule
-from turnabout.nn.vae import Condition, ConditionalVae, train_vae
+from turnabout.nn.network_training import Schedule
+from turnabout.nn.vae import ConditionalVae, GivenCells, train_vae
 from turnabout.typing import Tensor
 
 SCORED = 4096  # accepted background rows whose densities set the threshold, and among which starts are looked for
@@ -29,9 +29,9 @@ TRIED = 64  # accepted rows whose codes are tried as a start for a person
 class RowCoder(Protocol):
     """A network that decodes codes to rows, given some of their features, and says how likely a row is."""
 
-    def condition(self, x: Tensor, given: Tensor) -> Condition: ...
+    def condition(self, x: Tensor, given: Tensor) -> GivenCells: ...
 
-    def decode(self, code: Tensor, condition: Condition) -> Tensor: ...
+    def decode(self, code: Tensor, condition: GivenCells) -> Tensor: ...
 
     def elbo(self, x: Tensor, given: Tensor) -> Tensor: ...
 
@@ -61,7 +61,7 @@ class LatentSpace(Space):
         first: Tensor,
         starts: Starts | None = None,
         rest: Tensor | None = None,
-        condition: Condition | None = None,
+        condition: GivenCells | None = None,
     ):
         super().__init__(problem, x)
         self.coder, self.first, self.starts = coder, first, starts

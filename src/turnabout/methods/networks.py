@@ -29,7 +29,7 @@ _trained: WeakIdKeyDictionary = WeakIdKeyDictionary()  # background rows -> {key
 
 
 def fingerprint(problem: Problem) -> str:
-    """A short text that changes with what a network depends on of a schema: its encoding, and which features are fixed."""
+    """A short text that changes with what a network depends on of a schema: the encoding, and what is fixed."""
     told = [(f.encoding(), f.moves == "fixed") for f in problem.declared_schema.features]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 

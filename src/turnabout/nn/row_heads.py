@@ -17,6 +17,7 @@ FREEDOM = 3.0  # degrees of freedom of the t distributions of numbers: outliers 
 CONSTANT = math.lgamma((FREEDOM + 1) / 2) - math.lgamma(FREEDOM / 2) - 0.5 * math.log(FREEDOM * math.pi)
 SAME = 1e-6
 ATOM = 0.2  # share of the rows that a single value must have to be an atom
+FEW = 10  # rows that it must have in any case
 LEAST_SPREAD = 0.1  # of a number around its prediction, in standard deviations; atoms would shrink it to nothing
 
 
@@ -168,10 +169,10 @@ def column_runs(schema: Schema, fixed: Sequence[bool]) -> list[ColumnRun]:
 
 
 def _atoms(rows: Tensor, present: Tensor, numbers: list[int]) -> dict[int, float]:
-    """The value that a share `ATOM` of the people have, of columns that have one and other values beside it."""
+    """The value that many people have, of columns that have one and at least two others beside it."""
     found: dict[int, float] = {}
     for j in numbers:
         values, counts = rows[present[:, j], j].unique(return_counts=True)
-        if len(values) > 2 and int(counts.max()) >= ATOM * int(counts.sum()):
+        if len(values) > 2 and int(counts.max()) >= max(FEW, ATOM * int(counts.sum())):
             found[j] = float(values[counts.argmax()])
     return found

@@ -9,8 +9,8 @@ from typing import cast
 import torch
 from torch import nn
 
+from turnabout.nn.network_training import Schedule, perceptron, train
 from turnabout.nn.row_heads import RowHeads
-from turnabout.nn.training import Schedule, perceptron, train
 from turnabout.schema import Schema
 from turnabout.tensor_rows import TensorRows
 from turnabout.typing import Progress, Tensor
@@ -21,7 +21,7 @@ LOG_VARIANCE = 8.0  # largest absolute log variance of a code
 
 
 @dataclass
-class Condition(TensorRows):
+class GivenCells(TensorRows):
     """What a decoder is told of rows, for as many codes of each as are decoded."""
 
     x: Tensor  # (..., d) the rows
@@ -61,24 +61,24 @@ class RowDecoder(nn.Module):
         first, *later = perceptron([width + known, *reversed(hidden), self.heads.width], generator)
         self.first, self.later = cast(nn.Linear, first), nn.Sequential(*later)
 
-    def condition(self, x: Tensor, given: Tensor) -> Condition:
+    def condition(self, x: Tensor, given: Tensor) -> GivenCells:
         """Rows (..., d), and which of their features (..., F) are given."""
         cells = self.heads.spread_given(given)
         known = torch.cat([self.heads.standardise(x) * cells, given.to(x.dtype)], -1)
         weight = self.first.weight[:, self.width :]
-        return Condition(x, cells, nn.functional.linear(known, weight, self.first.bias))
+        return GivenCells(x, cells, nn.functional.linear(known, weight, self.first.bias))
 
-    def outputs(self, code: Tensor, condition: Condition) -> Tensor:
+    def outputs(self, code: Tensor, condition: GivenCells) -> Tensor:
         """Codes (..., width) -> outputs of the network, as the heads read them."""
         weight = self.first.weight[:, : self.width]
         return self.later(nn.functional.linear(code, weight) + condition.told)
 
-    def decode(self, code: Tensor, condition: Condition) -> Tensor:
+    def decode(self, code: Tensor, condition: GivenCells) -> Tensor:
         """Codes (..., width) -> likeliest rows (..., d), with what is given in its place."""
         row = self.heads.likeliest(self.outputs(code, condition), condition.x)
         return torch.where(condition.cells, condition.x, row)
 
-    def log_likelihood(self, code: Tensor, condition: Condition) -> Tensor:
+    def log_likelihood(self, code: Tensor, condition: GivenCells) -> Tensor:
         """(...,) log p of the cells that are not given, by a code."""
         return self.heads.log_likelihood(self.outputs(code, condition), condition.x, ~condition.cells)
 
