@@ -94,4 +94,4 @@ def test_a_perceptron_has_silu_between_its_layers():
     x = torch.randn(5, 3)
     hidden = x @ made[0].weight.T
     assert torch.allclose(made(x), (hidden * hidden.sigmoid()) @ made[2].weight.T, atol=1e-6)
-    assert float(made[0].weight.abs().max()) <= 1.0  # sqrt(3 / 3)
+    assert made[0].weight.abs().max().item() <= 1.0  # sqrt(3 / 3)
