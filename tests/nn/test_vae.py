@@ -143,9 +143,9 @@ def test_decoded_rows_hold_what_is_given():
 def test_training_raises_the_bound_of_people_it_has_not_seen():
     network, fresh = vae(), people(200, seed=5)
     noise = torch.randn(200, 3, generator=torch.Generator().manual_seed(3))
-    before = [float(network.elbo(fresh, given(200), noise, weight).mean()) for weight in (1.0, KL_WEIGHT)]
+    before = [network.elbo(fresh, given(200), noise, weight).mean().item() for weight in (1.0, KL_WEIGHT)]
     losses = train_vae(network, people(), QUICK, 0)
-    after = [float(network.elbo(fresh, given(200), noise, weight).mean()) for weight in (1.0, KL_WEIGHT)]
+    after = [network.elbo(fresh, given(200), noise, weight).mean().item() for weight in (1.0, KL_WEIGHT)]
     assert after[0] > before[0]
     assert after[1] > before[1] + 1  # what it is trained for
     assert min(losses) < losses[0]
