@@ -51,7 +51,19 @@ def test_plans_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "page",
-    ["rules", "training", "risk", "explaining", "files", "favourable", "models", "plausibility", "robust", "face"],
+    [
+        "rules",
+        "training",
+        "risk",
+        "explaining",
+        "files",
+        "favourable",
+        "models",
+        "plausibility",
+        "robust",
+        "face",
+        "latent",
+    ],
 )
 def test_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -15,8 +15,8 @@ from turnabout.costs import L1
 from turnabout.errors import MethodError
 from turnabout.methods.tap import DEEPER, Tap
 from turnabout.models import wrap
+from turnabout.nn.network_training import Schedule
 from turnabout.nn.pair_verifier import PairVerifier, train_verifier
-from turnabout.nn.training import Schedule
 from turnabout.schema import Category, Number, Schema
 
 PLANE = Schema((Number("a", 0, 1), Number("b", 0, 1)))

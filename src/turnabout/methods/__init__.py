@@ -13,6 +13,7 @@ from turnabout.methods.growing_spheres import GrowingSpheres
 from turnabout.methods.linear_approximation import LinearApproximation
 from turnabout.methods.local_search import LocalSearch
 from turnabout.methods.nearest_row import NearestRow
+from turnabout.methods.networks import load
 from turnabout.methods.noise_probe import Probe
 from turnabout.methods.one_step import OneStep
 from turnabout.methods.revise import Revise
@@ -61,6 +62,7 @@ __all__ = [
     "Wachter",
     "choose",
     "find",
+    "load",
     "success_probability",
 ]
 

@@ -120,7 +120,7 @@ class Cchvae(LatentMethod):
     def _keep(self, x: Tensor, some: Tensor, z: Tensor, plausible: BestSamples, accepted: BestSamples) -> Tensor:
         """Decode codes (a, s, q) of people `some`, ask and keep the best; (a,) who had a plausible one."""
         own = x.unsqueeze(1).expand(-1, z.shape[1], -1)
-        rows = LatentSpace(self.problem_, own, self.coder, z).printed(z)
+        rows = LatentSpace(self.problem_, x.unsqueeze(1), self.coder, z).printed(z)
         margin = self.ask(rows)
         if self.problem_.rules:
             margin = margin.masked_fill(self.problem_.violation(own, rows) > 0, -torch.inf)

@@ -7,11 +7,11 @@ from typing import ClassVar, Self
 import torch
 from torch import nn
 
-from turnabout.core import Problem
+from turnabout.core import Problem, Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.latent import LatentDescent, LatentSpace, given_of, immutable
 from turnabout.nn.csvae import ConditionalSubspaceVae, train_csvae
-from turnabout.nn.training import Schedule
+from turnabout.nn.network_training import Schedule
 from turnabout.parameters import Each, Finite, Positive, Share, Whole, checked
 from turnabout.typing import Tensor
 
@@ -43,7 +43,8 @@ class Cruds(LatentDescent):
 
     by gradient descent from the mean of the accepted people's w, where g decodes to the row that would be printed,
     given what the person cannot change. lam is raised as long as the person is accepted, and lowered otherwise; people
-    who are not accepted start again with w further from that of the refused. Of the accepted rows met, the cheapest
+    who are not accepted start again with w further from that of the refused. For people whom no w makes accepted, the
+    whole code (w, z) is searched, from those of accepted rows. Of the accepted rows met, the cheapest
     is proposed that is as likely, as an accepted person's row, as most accepted people's.
 
     Labels are those of the problem, and without labels the model's own decisions. The published code leaves the output
@@ -106,14 +107,44 @@ class Cruds(LatentDescent):
     def _network(self, problem: Problem) -> nn.Module:
         assert problem.background_x is not None
         rows, hidden = problem.background_x.cpu().float(), tuple(self.hidden)
-        return ConditionalSubspaceVae(problem.schema, rows, self.latent, self.label_width, hidden, self.seed)
+        return ConditionalSubspaceVae(
+            problem.schema, rows, immutable(problem), self.latent, self.label_width, hidden, self.seed
+        )
 
     def _train(self, network: nn.Module, problem: Problem) -> None:
         rows, margin = problem.background_x, problem.background_margin
         assert isinstance(network, ConditionalSubspaceVae) and rows is not None and margin is not None
         labels = margin >= 0 if problem.labels is None else problem.labels
+        if bool((labels == labels[0]).all()):
+            what = "accepted" if bool(labels[0]) else "refused"
+            raise MethodError(
+                f"Cruds learns what tells accepted from refused, and all {len(labels)} background rows are {what}.",
+                hint="give a background with both; Revise and Cchvae need no labels.",
+            )
         schedule = Schedule(self.training_steps)
-        train_csvae(network, rows.float(), labels, immutable(problem), schedule, self.seed, self._training)
+        train_csvae(network, rows.float(), labels, schedule, self.seed, self._training)
+
+    def codes(self, rows: Tensor, given: Tensor) -> Tensor:
+        w, _ = self.coder.encode_label(rows, torch.ones_like(rows[..., 0]), given)
+        return torch.cat([w, self.coder.encode(rows, given)[0]], -1)
+
+    def _search(self, x: Tensor) -> Proposal:
+        best = self.descend(self.space(x))
+        lost = (~best.met).nonzero().squeeze(1)
+        if len(lost) and not self.run.expired:
+            second, first = self.descend(self.whole(x[lost])), best.take(lost)
+            better = second.met | (second.cost < first.cost) | (~first.found & (second.margin > first.margin))
+            best.put(lost[better], second.take(better))
+        return Proposal(torch.stack([best.row, best.nearest], 1))
+
+    def whole(self, x: Tensor) -> LatentSpace:
+        """The space of (w, z), searched from the codes of accepted rows."""
+        first = self.codes(x, given_of(self.problem_, x))
+
+        def starts(turn: int, mine: Tensor) -> Tensor:
+            return self.start_codes(x[mine], first[mine], near=turn % 2 == 0)
+
+        return LatentSpace(self.problem_, x, self.coder, starts(0, torch.arange(len(x), device=x.device)), starts)
 
     def space(self, x: Tensor) -> LatentSpace:
         refused, accepted = self.coder.prior

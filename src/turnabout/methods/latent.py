@@ -16,8 +16,8 @@ from torch import nn
 from turnabout.core import Problem, Proposal, Run
 from turnabout.methods.gradient import GradientMethod, Space
 from turnabout.methods.networks import NetworkMethod
-from turnabout.nn.training import Schedule
-from turnabout.nn.vae import ConditionalVae, train_vae
+from turnabout.nn.network_training import Schedule
+from turnabout.nn.vae import ConditionalVae, GivenCells, train_vae
 from turnabout.typing import Tensor
 
 SCORED = 4096  # accepted background rows whose densities set the threshold, and among which starts are looked for
@@ -27,11 +27,17 @@ TRIED = 64  # accepted rows whose codes are tried as a start for a person
 
 
 class RowCoder(Protocol):
-    """A network that decodes codes to rows, and says how likely a row is."""
+    """A network that decodes codes to rows, given some of their features, and says how likely a row is."""
 
-    def decode(self, z: Tensor, x: Tensor, given: Tensor) -> Tensor: ...
+    def condition(self, x: Tensor, given: Tensor) -> GivenCells: ...
+
+    def decode(self, code: Tensor, condition: GivenCells) -> Tensor: ...
 
     def elbo(self, x: Tensor, given: Tensor) -> Tensor: ...
+
+
+Starts = Callable[[int, Tensor], Tensor]
+"""(turn, places of m people) -> (m, q) where a search begins again for people without a plan."""
 
 
 class LatentSpace(Space):
@@ -39,11 +45,12 @@ class LatentSpace(Space):
 
     Parameters
     ----------
-    problem, x : as every space.
+    problem, x : as every space; x may be (n, 1, d) where several codes of each person are decoded.
     coder : the network.
     first : (n, q) where the search begins.
-    starts : (turn, places of m people) -> (m, q) where it begins again for people without a plan.
+    starts : where it begins again.
     rest : (n, r) the part of the code that is held, appended to z.
+    condition : what the network is told of x; all that the person cannot change, where it is not said.
     """
 
     def __init__(
@@ -52,13 +59,14 @@ class LatentSpace(Space):
         x: Tensor,
         coder: RowCoder,
         first: Tensor,
-        starts: Callable[[int, Tensor], Tensor] | None = None,
+        starts: Starts | None = None,
         rest: Tensor | None = None,
+        condition: GivenCells | None = None,
     ):
         super().__init__(problem, x)
         self.coder, self.first, self.starts = coder, first, starts
         self.rest = first[..., :0] if rest is None else rest
-        self.given = given_of(problem, x)
+        self.condition = coder.condition(x, given_of(problem, x)) if condition is None else condition
 
     def take(self, who: Tensor) -> Self:
         begin = self.starts
@@ -67,8 +75,8 @@ class LatentSpace(Space):
             assert begin is not None
             return begin(turn, who[mine])
 
-        mine = None if begin is None else starts
-        return type(self)(self.problem, self.x[who], self.coder, self.first[who], mine, self.rest[who])
+        parts = None if begin is None else starts, self.rest[who], self.condition.take(who)
+        return type(self)(self.problem, self.x[who], self.coder, self.first[who], *parts)
 
     def start(self, turn: int, met: Tensor, run: Run) -> Tensor:
         z = self.first.clone()
@@ -82,15 +90,19 @@ class LatentSpace(Space):
 
     def decode(self, z: Tensor) -> Tensor:
         """The row as it would be printed; its gradient is that of the row before it was rounded."""
-        soft = self.coder.decode(torch.cat([z, self.rest], -1), self.x, self.given)
-        with torch.no_grad():
-            hard = self.problem.snap(self.x, self.problem.relax(self.x, soft))
-        return soft + (hard - soft).detach()
+        soft = self._soft(z)
+        return soft + (self._rounded(soft.detach()) - soft).detach()
 
     def printed(self, z: Tensor) -> Tensor:
         with torch.no_grad():
-            soft = self.coder.decode(torch.cat([z, self.rest], -1), self.x, self.given)
-            return self.problem.snap(self.x, self.problem.relax(self.x, soft))
+            return self._rounded(self._soft(z))
+
+    def _soft(self, z: Tensor) -> Tensor:
+        return self.coder.decode(torch.cat([z, self.rest], -1), self.condition)
+
+    def _rounded(self, soft: Tensor) -> Tensor:
+        x = self.x.expand_as(soft)
+        return self.problem.snap(x, self.problem.relax(x, soft) if self.problem.rules else soft)
 
 
 def immutable(problem: Problem) -> Tensor:
@@ -110,8 +122,9 @@ class LatentMethod(NetworkMethod):
 
     Parameters
     ----------
-    plausible : share of the accepted background rows whose density is lower than that of every row proposed; the
-        method's criterion. Density is the network's bound of log p(features that may change | immutable features).
+    plausible : share of the accepted background rows (of all, where none is accepted) whose density is lower than that
+        of rows that meet the method's criterion. Density is the network's bound of log p(features that may change |
+        immutable features).
     latent, hidden : width of the code and of the hidden layers.
     training_steps : of 256 rows each; fewer for small tables.
     seed : of the network.
@@ -133,12 +146,12 @@ class LatentMethod(NetworkMethod):
     def _network(self, problem: Problem) -> nn.Module:
         assert problem.background_x is not None
         rows = problem.background_x.cpu().float()
-        return ConditionalVae(problem.schema, rows, self.latent, tuple(self.hidden), self.seed)
+        return ConditionalVae(problem.schema, rows, immutable(problem), self.latent, tuple(self.hidden), self.seed)
 
     def _train(self, network: nn.Module, problem: Problem) -> None:
         assert isinstance(network, ConditionalVae) and problem.background_x is not None
-        schedule = Schedule(self.training_steps)
-        train_vae(network, problem.background_x.float(), immutable(problem), schedule, self.seed, self._training)
+        rows, schedule = problem.background_x.float(), Schedule(self.training_steps)
+        train_vae(network, rows, schedule, self.seed, self._training)
 
     @property
     def coder(self) -> Any:
@@ -149,12 +162,9 @@ class LatentMethod(NetworkMethod):
         super()._fit(problem)
         rows, margin = problem.background_x, problem.background_margin
         assert rows is not None and margin is not None
-        accepted = rows[margin >= 0]
-        if len(accepted) > SCORED:
-            accepted = accepted[torch.linspace(0, len(accepted) - 1, SCORED, device=rows.device).long()]
-        self.anchors_ = accepted
-        density = self.density(accepted)
-        self.threshold_ = float(density.quantile(self.plausible)) if len(accepted) else -torch.inf
+        self.anchors_ = some_of(rows[margin >= 0])
+        scored = self.anchors_ if len(self.anchors_) else some_of(rows)
+        self.threshold_ = float(self.density(scored).quantile(self.plausible))
 
     def density(self, x: Tensor) -> Tensor:
         """(m,) how likely rows x (m, d) are, given their immutable features."""
@@ -168,6 +178,10 @@ class LatentMethod(NetworkMethod):
         """(m,) whether rows are as likely as most accepted people."""
         with torch.no_grad():
             return self.density(x_new) >= self.threshold_
+
+    def codes(self, rows: Tensor, given: Tensor) -> Tensor:
+        """(..., q) of accepted rows (..., d): the whole of what is decoded."""
+        return cast(Tensor, self.coder.encode(rows, given)[0])
 
     def anchor_rows(self, x: Tensor, near: bool) -> Tensor:
         """(n, k, d) accepted background rows as the people x could become them: the nearest, or spread evenly."""
@@ -183,10 +197,11 @@ class LatentMethod(NetworkMethod):
         """(n, q) the code of an accepted row that decodes to the row of highest margin for the person."""
         rows, z = self.anchor_rows(x, near), first.clone()
         for b in blocks(len(x), rows.shape[1] * rows.shape[2]) if rows.shape[1] else ():
-            own = x[b].unsqueeze(1).expand_as(rows[b])
-            codes, _ = self.coder.encode(rows[b], given_of(self.problem_, own))
-            margin = self.ask(LatentSpace(self.problem_, own, self.coder, codes).printed(codes))  # (n, k)
-            best = margin.argmax(1)
+            own = x[b].unsqueeze(1)
+            given = given_of(self.problem_, own)
+            codes = self.codes(rows[b], given.expand(*rows[b].shape[:-1], -1))
+            space = LatentSpace(self.problem_, own, self.coder, codes, condition=self.coder.condition(own, given))
+            best = self.ask(space.printed(codes)).argmax(1)
             z[b] = codes[torch.arange(len(best), device=x.device), best]
         return z
 
@@ -209,6 +224,13 @@ class LatentDescent(LatentMethod, GradientMethod[LatentSpace]):
     def _search(self, x: Tensor) -> Proposal:
         best = self.descend(self.space(x))
         return Proposal(torch.stack([best.row, best.nearest], 1))
+
+
+def some_of(rows: Tensor) -> Tensor:
+    """At most `SCORED` of the rows, spread evenly."""
+    if len(rows) <= SCORED:
+        return rows
+    return rows[torch.linspace(0, len(rows) - 1, SCORED, device=rows.device).long()]
 
 
 def blocks(rows: int, width: int) -> list[slice]:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from abc import abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -21,17 +22,36 @@ from torch.utils.weak import WeakIdKeyDictionary
 from turnabout.core import Method, Problem
 from turnabout.errors import MethodError
 from turnabout.provenance import versions
-from turnabout.schema import Schema
 from turnabout.typing import Tensor
 
 FORMAT = "turnabout.network.1"
 _trained: WeakIdKeyDictionary = WeakIdKeyDictionary()  # background rows -> {key: network}, as long as the rows live
 
 
-def fingerprint(schema: Schema) -> str:
-    """A short text that changes with whatever the encoding of rows depends on."""
-    text = json.dumps([f.encoding() for f in schema.features], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def fingerprint(problem: Problem) -> str:
+    """A short text that changes with what a network depends on of a schema: the encoding, and what is fixed."""
+    told = [(f.encoding(), f.moves == "fixed") for f in problem.declared_schema.features]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def digest(weights: dict[str, Tensor]) -> str:
+    """A short text that changes with every bit of some tensors."""
+    told = hashlib.sha256()
+    for name in sorted(weights):
+        told.update(f"{name} {weights[name].dtype} {tuple(weights[name].shape)}".encode())
+        told.update(weights[name].contiguous().numpy().tobytes())
+    return told.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class SavedNetwork:
+    """What a file of a trained method holds."""
+
+    method: str
+    parameters: dict[str, Any]
+    fingerprint: str  # of the schema it was trained with
+    digest: str
+    weights: dict[str, Tensor]
 
 
 class NetworkMethod(Method):
@@ -47,8 +67,7 @@ class NetworkMethod(Method):
     seed: int
 
     network_: nn.Module
-    _weights: dict[str, Tensor] | None = None  # loaded from a file, until they are put into a network
-    _fingerprint: str = ""  # of the schema that they were trained with
+    _saved: SavedNetwork | None = None  # from a file: then `fit` trains nothing
 
     @abstractmethod
     def _network(self, problem: Problem) -> nn.Module:
@@ -60,41 +79,51 @@ class NetworkMethod(Method):
 
     def _key(self, problem: Problem) -> tuple[Any, ...]:
         """What the trained network depends on, apart from the background rows."""
-        return (self._network.__qualname__, self._train.__qualname__, *(repr(getattr(self, n)) for n in self.training))
+        file = "" if self._saved is None else self._saved.digest
+        told = (repr(getattr(self, name)) for name in self.training)
+        return (self._network.__qualname__, self._train.__qualname__, file, *told)
 
     def _fit(self, problem: Problem) -> None:
         rows = problem.background_x
         assert rows is not None
         kept = _trained.setdefault(rows, {})
         key = self._key(problem)
-        if self._weights is not None:
-            kept[key] = self._loaded(problem, self._weights)
-        elif key not in kept:
-            if len(rows) < 2:
-                raise MethodError(
-                    f"{type(self).__name__} trains on the background, which has {len(rows)} row.",
-                    hint="give a background of at least a few hundred people.",
-                )
-            network = self._network(problem).to(rows.device)
-            self._train(network, problem)
-            kept[key] = network.double().eval().requires_grad_(False)
+        if key not in kept:
+            network = self._from_data(problem, rows) if self._saved is None else self._from_file(problem, self._saved)
+            kept[key] = network.to(rows.device).double().eval().requires_grad_(False)
         self.network_ = kept[key]
 
-    def _loaded(self, problem: Problem, weights: dict[str, Tensor]) -> nn.Module:
-        if fingerprint(problem.schema) != self._fingerprint:
+    def _from_data(self, problem: Problem, rows: Tensor) -> nn.Module:
+        if len(rows) < 2:
+            raise MethodError(
+                f"{type(self).__name__} trains on the background, which has {len(rows)} row.",
+                hint="give a background of at least a few hundred people.",
+            )
+        network = self._network(problem).to(rows.device)
+        self._train(network, problem)
+        return network
+
+    def _from_file(self, problem: Problem, saved: SavedNetwork) -> nn.Module:
+        if fingerprint(problem) != saved.fingerprint:
             raise MethodError(
                 f"this {type(self).__name__} was trained on rows of another schema.",
-                hint="load it with the schema it was trained with, or fit a new one.",
+                hint="fit it with the schema it was trained with, the same features fixed, or train a new one.",
             )
         network = self._network(problem)
         try:
-            network.load_state_dict(weights)
+            network.load_state_dict(saved.weights)
         except RuntimeError as error:
             raise MethodError(
                 f"the weights do not fit {self!r}: {str(error).splitlines()[-1].strip()}",
-                hint="the file is damaged, or of another version; fit a new one.",
+                hint="the file is of another version, or of other rows; train a new one.",
             ) from None
-        return network.double().eval().requires_grad_(False).to(self.device_)
+        return network
+
+    def clone(self) -> Self:
+        """An unfitted copy with the same parameters; of a loaded method, one that takes the same network."""
+        copied = super().clone()
+        copied._saved = self._saved
+        return copied
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -110,7 +139,7 @@ class NetworkMethod(Method):
             raise MethodError(f"{type(self).__name__} is not trained yet.", hint="call fit(problem) before save(path).")
         from safetensors.torch import save_file
 
-        state = {
+        weights = {
             name: (value.float() if value.is_floating_point() else value).cpu().contiguous()
             for name, value in self.network_.state_dict().items()
         }  # single precision is what was trained
@@ -118,32 +147,46 @@ class NetworkMethod(Method):
             "format": FORMAT,
             "method": type(self).__name__,
             "parameters": json.dumps(self.get_params()),
-            "schema": fingerprint(self.problem_.schema),
+            "schema": fingerprint(self.problem_),
+            "digest": digest(weights),
             "versions": json.dumps(versions()),
         }
-        save_file(state, os.fspath(path), metadata=told)
+        save_file(weights, os.fspath(path), metadata=told)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """A method whose `fit` trains nothing: it takes the network of a file that `save` wrote."""
-        weights, told = read_network(path)
-        if told["method"] != cls.__name__:
+        saved = read_network(path)
+        if saved.method != cls.__name__:
             raise MethodError(
-                f"{os.fspath(path)} holds a {told['method']}, not a {cls.__name__}.",
+                f"{os.fspath(path)} holds a {saved.method}, not a {cls.__name__}.",
                 hint="turnabout.methods.load reads any of them.",
             )
-        given = {n: tuple(v) if isinstance(v, list) else v for n, v in json.loads(told["parameters"]).items()}
-        method = cls(**given)
-        method._weights, method._fingerprint = weights, told["schema"]
+        method = cls(**saved.parameters)
+        method._saved = saved
         return method
 
 
-def read_network(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a file that `save` wrote, and what it says of itself."""
+def load(path: str | os.PathLike[str]) -> NetworkMethod:
+    """The method of a file that `save` of any of them wrote."""
+    from turnabout.methods import ALL
+
+    name = read_network(path).method
+    known = [cls for cls in ALL if issubclass(cls, NetworkMethod) and cls.__name__ == name]
+    if not known:
+        raise MethodError(
+            f"{os.fspath(path)} holds a {name}, which is none of turnabout's methods.",
+            hint=f"where {name} is a class of yours, {name}.load(path) reads it.",
+        )
+    return known[0].load(path)
+
+
+def read_network(path: str | os.PathLike[str]) -> SavedNetwork:
+    """What is in a file that `save` wrote."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
-        raise MethodError(f"there is no file {os.fspath(path)}.", hint="NetworkMethod.save(path) writes one.")
+        raise MethodError(f"there is no file {os.fspath(path)}.", hint="method.save(path) writes one.")
     try:
         with safe_open(os.fspath(path), framework="pt") as opened:
             told = opened.metadata() or {}
@@ -157,4 +200,9 @@ def read_network(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
             f"{os.fspath(path)} holds tensors, but no network of a turnabout method.",
             hint="give a file that method.save(path) wrote.",
         )
-    return weights, told
+    if digest(weights) != told["digest"]:
+        raise MethodError(
+            f"{os.fspath(path)} is damaged: its weights are not those that were saved.", hint="save it again."
+        )
+    given = {n: tuple(v) if isinstance(v, list) else v for n, v in json.loads(told["parameters"]).items()}
+    return SavedNetwork(told["method"], given, told["schema"], told["digest"], weights)

@@ -11,8 +11,8 @@ from turnabout.core import Problem
 from turnabout.errors import MethodError, ModelError
 from turnabout.methods.gradient import Assessed, PrintedDescent, PrintedSpace
 from turnabout.methods.networks import NetworkMethod
+from turnabout.nn.network_training import Schedule
 from turnabout.nn.pair_verifier import PairVerifier, train_verifier
-from turnabout.nn.training import Schedule
 from turnabout.parameters import Each, Finite, Positive, Share, Whole, checked
 from turnabout.typing import Tensor
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from turnabout.nn.row_heads import RowHeads
-from turnabout.nn.training import Schedule, perceptron, train
-from turnabout.nn.vae import KL_WEIGHT, LOG_VARIANCE, WARM_UP, random_given
+from turnabout.nn.network_training import Schedule, perceptron, train
+from turnabout.nn.vae import KL_WEIGHT, WARM_UP, RowDecoder, divergence, gaussian, random_given
 from turnabout.schema import Schema
 from turnabout.typing import Progress, Tensor
 
@@ -17,7 +16,7 @@ ADVERSARY = 1.0  # weight of the term that hides the label from z
 APART = 2.0  # distance of the two priors of w when training begins
 
 
-class ConditionalSubspaceVae(nn.Module):
+class ConditionalSubspaceVae(RowDecoder):
     r"""Codes (w, z) of rows x with labels y, given some of their features c (Klys, Snell, Zemel, 2018).
 
     Trained by raising
@@ -30,19 +29,26 @@ class ConditionalSubspaceVae(nn.Module):
 
     Parameters
     ----------
-    schema, rows, latent, hidden, seed : as `ConditionalVae`.
+    schema, rows, fixed, latent, hidden, seed : as `ConditionalVae`.
     label_width : of w.
     """
 
-    def __init__(self, schema: Schema, rows: Tensor, latent: int, label_width: int, hidden: Sequence[int], seed: int):
-        super().__init__()
+    def __init__(
+        self,
+        schema: Schema,
+        rows: Tensor,
+        fixed: Tensor,
+        latent: int,
+        label_width: int,
+        hidden: Sequence[int],
+        seed: int,
+    ):
         generator = torch.Generator().manual_seed(seed)
+        super().__init__(schema, rows, fixed, label_width + latent, hidden, generator)
         self.latent, self.label_width = latent, label_width
-        self.heads = RowHeads(schema, rows)
         known = schema.d + len(schema)
         self.encoder = perceptron([known, *hidden, 2 * latent], generator)
         self.label_encoder = perceptron([known + 1, *hidden, 2 * label_width], generator)
-        self.decoder = perceptron([label_width + latent + known, *reversed(hidden), self.heads.width], generator)
         self.adversary = perceptron([latent, hidden[-1], 1], generator)
         prior = torch.zeros(2, label_width)
         prior[1] = APART
@@ -50,29 +56,18 @@ class ConditionalSubspaceVae(nn.Module):
 
     def encode(self, x: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
         """Rows (..., d), given features (..., F) -> mean and log variance (..., q) of z."""
-        return self._code(self.encoder, self._seen(x, given))
+        return gaussian(self.encoder(self._seen(x, given)))
 
     def encode_label(self, x: Tensor, y: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
         """The same of w, for labels y (...)."""
-        return self._code(self.label_encoder, torch.cat([self._seen(x, given), y.to(x.dtype).unsqueeze(-1)], -1))
-
-    def outputs(self, code: Tensor, x: Tensor, given: Tensor) -> Tensor:
-        """Codes (w, z) (..., p + q), and the rows whose given features hold, -> outputs (..., width)."""
-        known = self.heads.standardise(x) * self.heads.spread_given(given)
-        return self.decoder(torch.cat([code, known, given.to(x.dtype)], -1))
-
-    def decode(self, z: Tensor, x: Tensor, given: Tensor) -> Tensor:
-        """Codes (w, z) -> likeliest rows (..., d), with what is given of x; gradients are those of expectations."""
-        raw = self.outputs(z, x, given)
-        row = self.heads.predict(raw)
-        row = row + (self.heads.mode(raw) - row).detach()
-        return torch.where(self.heads.spread_given(given), x, row)
+        seen = torch.cat([self._seen(x, given), y.to(x.dtype).unsqueeze(-1)], -1)
+        return gaussian(self.label_encoder(seen))
 
     def elbo(self, x: Tensor, given: Tensor) -> Tensor:
         """(...,) the bound (1) without its last term, for label 1, at the mean codes."""
         y = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device)
-        likely, divergence, _ = self._terms(x, y, given, None, None)
-        return likely - divergence
+        likely, apart, _ = self._terms(x, y, given, None, None)
+        return likely - apart
 
     def loss(self, x: Tensor, y: Tensor, given: Tensor, noise: torch.Generator, weight: float) -> Tensor:
         """(b,) what training lowers: (1) with its sign turned, and the adversary's own loss."""
@@ -80,53 +75,45 @@ class ConditionalSubspaceVae(nn.Module):
             torch.randn(len(x), width, generator=noise, device=x.device, dtype=x.dtype)
             for width in (self.label_width, self.latent)
         ]
-        likely, divergence, z = self._terms(x, y, given, *draws)
+        likely, apart, z = self._terms(x, y, given, *draws)
         own = self.adversary(z.detach()).squeeze(-1)
         guess = nn.functional.binary_cross_entropy_with_logits(own, y, reduction="none")
         frozen = {name: p.detach() for name, p in self.adversary.named_parameters()}
         seen = torch.func.functional_call(self.adversary, frozen, (z,)).squeeze(-1)
         chance = seen.sigmoid()
         entropy = chance * nn.functional.softplus(-seen) + (1 - chance) * nn.functional.softplus(seen)
-        return -likely + weight * divergence - ADVERSARY * entropy + guess  # (1)
+        return -likely + weight * apart - ADVERSARY * entropy + guess  # (1)
 
     def _terms(
         self, x: Tensor, y: Tensor, given: Tensor, w_noise: Tensor | None, z_noise: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-likelihood and divergence (...,), and z, drawn with noise or at its mean."""
+        """Log-likelihood and both divergences (...,), and z, drawn with noise or at its mean."""
         mean, log_variance = self.encode(x, given)
         w_mean, w_log_variance = self.encode_label(x, y, given)
         z = mean if z_noise is None else mean + z_noise * (0.5 * log_variance).exp()
         w = w_mean if w_noise is None else w_mean + w_noise * (0.5 * w_log_variance).exp()
-        raw = self.outputs(torch.cat([w, z], -1), x, given)
-        likely = self.heads.log_likelihood(raw, x, ~self.heads.spread_given(given))
-        prior = self.prior[y.long()]
-        divergence = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum(-1)
-        apart = 0.5 * ((w_mean - prior) ** 2 + w_log_variance.exp() - 1 - w_log_variance).sum(-1)
-        return likely, divergence + apart, z
+        likely = self.log_likelihood(torch.cat([w, z], -1), self.condition(x, given))
+        apart = divergence(w_mean - self.prior[y.long()], w_log_variance)
+        return likely, divergence(mean, log_variance) + apart, z
 
     def _seen(self, x: Tensor, given: Tensor) -> Tensor:
         return torch.cat([self.heads.standardise(x), given.to(x.dtype)], -1)
-
-    def _code(self, encoder: nn.Module, seen: Tensor) -> tuple[Tensor, Tensor]:
-        mean, log_variance = encoder(seen).chunk(2, -1)
-        return mean, log_variance.clamp(-LOG_VARIANCE, LOG_VARIANCE)
 
 
 def train_csvae(
     network: ConditionalSubspaceVae,
     rows: Tensor,
     labels: Tensor,
-    fixed: Tensor,
     schedule: Schedule,
     seed: int,
     progress: Progress | None = None,
 ) -> list[float]:
-    """Train on rows (rows, d) with labels (rows,) in place; fixed (F,) features are always given."""
+    """Train on rows (rows, d) with labels (rows,) in place. Returns the held-out losses."""
     x = rows.to(next(network.parameters()))
     y = labels.to(x)
 
     def loss(some: Tensor, done: float, noise: torch.Generator) -> Tensor:
-        given = random_given(fixed, len(some), noise)
+        given = random_given(network.fixed, len(some), noise)
         return network.loss(x[some], y[some], given, noise, KL_WEIGHT * min(1.0, done / WARM_UP))
 
     return train(network, loss, len(x), schedule, seed, progress)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from turnabout.nn.training import Schedule, perceptron, train
+from turnabout.nn.network_training import Schedule, perceptron, train
 from turnabout.typing import Progress, Tensor
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -37,7 +38,9 @@ def perceptron(widths: Sequence[int], generator: torch.Generator) -> nn.Sequenti
     """Linear layers with SiLU between them; first weights are uniform within sqrt(3 / inputs)."""
     parts: list[nn.Module] = []
     for i, o in itertools.pairwise(widths):
-        linear = nn.utils.skip_init(nn.Linear, i, o)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch remarks on layers without outputs
+            linear = nn.utils.skip_init(nn.Linear, i, o)
         bound = math.sqrt(3 / max(1, i))
         with torch.no_grad():
             linear.weight.copy_((2 * torch.rand(o, i, generator=generator) - 1) * bound)
