@@ -165,10 +165,15 @@ SHARE_OF = ("to", "per")
 SPLIT = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_a-zA-Z]+")
 
 
+def without_accents(text: str) -> str:
+    """Letters as they are written without accents."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return plain.replace("ß", "ss")
+
+
 def words_of(name: str) -> list[str]:
     """The words of a column's name: "NumInqLast6M" -> num, inq, last, 6, m."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
-    return [word.lower() for word in SPLIT.findall(plain.replace("ß", "ss"))]
+    return [word.lower() for word in SPLIT.findall(without_accents(name))]
 
 
 def says(name: str, kind: Kind) -> str | None:
