@@ -30,6 +30,7 @@ class BenchCase:
     real : accepted people who are neither in the background nor among those asked about.
     judges : further measures of an answer, such as those of a published protocol.
     retrained : models of the same kind, trained on other draws of the training people.
+    groups : columns of groups between which scores are compared, with the index of the people; None for no comparison.
     """
 
     name: str
@@ -38,3 +39,4 @@ class BenchCase:
     real: pd.DataFrame
     judges: tuple[Judge, ...] = ()
     retrained: tuple[Model, ...] = ()
+    groups: pd.DataFrame | None = None

@@ -24,7 +24,7 @@ MEMBERS = "a method is a name, 'package.module:Class', a mapping of one of these
 class Entrant:
     """A method with its parameters, not fitted; without one, doing nothing.
 
-    label : as boards and files name it, such as "Wachter(lam=0.1)"; the package is not part of it.
+    label : as boards and files name it: "Wachter(lam=0.1)", "package.module:MyMethod()".
     """
 
     label: str
@@ -39,7 +39,7 @@ class Entrant:
             ((name, parameters),) = given.items()
             return cls.made(_class_of(name), {} if parameters is None else parameters)
         if isinstance(given, Method):
-            return cls(repr(given), given)
+            return cls.made(type(given), given.get_params())
         if isinstance(given, str) or (isinstance(given, type) and issubclass(given, Method)):
             return cls.made(_class_of(given), {})
         raise BenchError(f"{shown(given)} is no method.", hint=f"{MEMBERS}.")
@@ -56,7 +56,8 @@ class Entrant:
                 f"{kind.__name__} cannot be made of {shown(dict(parameters))}: {error}.",
                 hint="its parameters are those of its __init__.",
             ) from None
-        return cls(repr(method), method)
+        own = KNOWN.get(kind.__name__) is kind
+        return cls(repr(method) if own else f"{kind.__module__}:{method!r}", method)
 
 
 DOING_NOTHING = Entrant(NOTHING)

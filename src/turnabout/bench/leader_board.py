@@ -15,13 +15,16 @@ import pandas as pd
 
 from turnabout.bench.cell_measures import MEASURES, BoardMeasure
 from turnabout.bench.entrants import NOTHING
-from turnabout.intervals import mean_interval
+from turnabout.intervals import clopper_pearson, mean_interval
 
 DRAWS = 1000
 REAL = "real people"
 REFINED = {True: "yes", False: "no"}
 PLACE = ("protocol", "data", "model")
-RANK = BoardMeasure("rank", "rank", "down", 1)
+SHARES = ("unseen_validity", "unseen_inlier", "plausible", "found", "valid", "violations")
+DEFINED = ("found", "valid", "violations", "cost", "changes")
+"""Measures that are 0 for doing nothing, whatever the people: they have no interval."""
+RANK = BoardMeasure("rank", "rank", 1)
 Line = dict[str, Any]
 
 
@@ -32,7 +35,8 @@ class Board:
     For each method on each data set and model, a measure is the mean over seeds of its mean over people. Intervals
     hold 95 %: seeds are drawn with replacement, and within each its people; the same draws for all methods, so that
     ranks have intervals too. A rank is the place by score among all rows of a seed, averaged over seeds; whoever failed
-    is last. Measures of a whole answer have the interval that their cell says, or, of several seeds, Student's.
+    is last. Where a share is 0 or 1 for everybody, its interval is the exact one. Measures of a whole answer have the
+    interval that their cell says, or, of several seeds, Student's.
 
     lines : finished cells, as their file holds them.
     """
@@ -59,30 +63,42 @@ class Board:
         return pd.DataFrame(rows, columns=[*head, *ends])
 
     def shown(self) -> Iterator[tuple[str, pd.DataFrame]]:
-        """For each data set and model its title and a table of texts: "0.95 [0.90, 0.99]"; measured columns only."""
+        """Two tables of texts ("0.95 [0.90, 0.99]") for each data set and model, with their titles."""
         for place, part in self.table.groupby(list(PLACE), sort=False):
             protocol, data, model = place
-            people = int(part["people"].max())
-            seeds = int(part["seeds"].max())
+            seeds, people = int(part["seeds"].max()), int(part["people"].max())
             counted = f"{people} people, {seeds} {'seed' if seeds == 1 else 'seeds'}"
-            title = f"{data}, {model}: {protocol} protocol, {counted}"
-            out = pd.DataFrame({"method": part["method"], "refined": part["refined"]})
-            for m in (RANK, *MEASURES):
-                if part[m.name].notna().any():
-                    ends = (part[m.name], part[f"{m.name}_low"], part[f"{m.name}_high"])
-                    out[m.title] = [_cell(*three, m.digits) for three in zip(*ends)]
-            yield title, out.reset_index(drop=True)
+            for about in dict.fromkeys(m.table for m in MEASURES):
+                out = pd.DataFrame({"method": part["method"], "refined": part["refined"]})
+                for m in (RANK, *(m for m in MEASURES if m.table == about)):
+                    if part[m.name].notna().any():
+                        ends = (part[m.name], part[f"{m.name}_low"], part[f"{m.name}_high"])
+                        out[m.title] = [_cell(*three, m.digits) for three in zip(*ends)]
+                told = (out.iloc[:, 2:] != "-").any(axis=1)
+                yield f"{data}, {model}, {protocol} protocol, {counted}: {about}", out[told].reset_index(drop=True)
 
     def to_markdown(self) -> str:
-        """A table for each data set and model, and why cells failed."""
+        """The tables, and what was not measured."""
         parts = []
         for title, table in self.shown():
             lines = [f"## {title}", "", f"| {' | '.join(table.columns)} |", "| --- " * table.shape[1] + "|"]
             lines += [f"| {' | '.join(row)} |" for row in table.itertuples(index=False)]
             parts.append("\n".join(lines))
         if self.failures:
-            parts.append("\n".join(["Not measured:", "", *(f"- {name}: {why}" for name, why in self.failures.items())]))
+            told = [f"- {line}" for line in self.not_measured()]
+            parts.append("\n".join(["Not measured:", "", *told]))
         return "\n\n".join(parts) + "\n"
+
+    def not_measured(self) -> list[str]:
+        """Why cells failed, those of one method and reason in one line."""
+        cells: dict[tuple[str, str], int] = {}
+        for line in self.lines:
+            if line["failed"]:
+                named = f"{line['data']}/{line['model']}, {line['method']}"
+                cells[named, line["failed"]] = cells.get((named, line["failed"]), 0) + 1
+        return [
+            f"{named} ({count} {'cell' if count == 1 else 'cells'}): {why}" for (named, why), count in cells.items()
+        ]
 
     def to_csv(self) -> str:
         """The table with all its numbers."""
@@ -114,7 +130,10 @@ def _rows(place: dict[str, str], lines: list[Line]) -> list[dict[str, Any]]:
         row = place | {"method": method, "refined": refined, "seeds": len(done)}
         row |= {"people": sum(l["people"] for l in done), "failed": sum(bool(l["failed"]) for l in by_seed.values())}
         for m in MEASURES:
-            row |= _named(m.name, *_measure(m.name, done, draws))
+            value, low, high = _measure(m.name, done, draws)
+            if method == NOTHING and m.name in DEFINED:
+                low = high = np.nan
+            row |= _named(m.name, value, low, high)
         rows.append(row)
     ranks = draws.ranks([[by_seed.get(seed) for seed in seeds] for by_seed in ways.values()])
     rows = [row | _named("rank", *three) for row, three in zip(rows, ranks)]
@@ -183,6 +202,9 @@ def _measure(name: str, done: list[Line], draws: _Draws) -> tuple[float, float, 
     drawn = np.stack([each for _, each in found], axis=1)
     chosen = draws.chosen % len(found) if len(found) > 1 else np.zeros((DRAWS, 1), dtype=int)
     low, high = np.nanquantile(np.take_along_axis(drawn, chosen, axis=1).mean(1), [0.025, 0.975])
+    everybody = [value for line in done for value in line["values"].get(name, ()) if value is not None]
+    if name in SHARES and len(set(everybody)) == 1 and everybody[0] in (0.0, 1.0):  # no draw sees beyond these
+        low, high = clopper_pearson(int(sum(everybody)), len(everybody))
     return float(np.mean([mean for mean, _ in found])), float(low), float(high)
 
 

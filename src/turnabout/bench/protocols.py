@@ -52,7 +52,8 @@ class Strict(Protocol):
         problem, again = _problem(model, whole.schema, train.people, _good(train), seed, False, retrained)
         score = UnseenScore.of(problem, judging.people, _good(judging), 20, True, seed)
         refused = _refused(problem, asked.people, people, seed)
-        return BenchCase(f"{data}/{model}", problem, refused, judging.people, (score,), again)
+        groups = _groups(whole, refused)
+        return BenchCase(f"{data}/{model}", problem, refused, judging.people, (score,), again, groups)
 
 
 class Paper(Protocol):
@@ -85,7 +86,8 @@ class Paper(Protocol):
         problem, again = _problem(model, schema, train.people, _good(train), seed, balanced, retrained)
         score = UnseenScore.by_forest(problem, forest, whole.people, 5, False)
         refused = _refused(problem, test.people, people, seed)
-        return BenchCase(f"{data}/{model}", problem, refused, test.people, (score,), again)
+        groups = _groups(whole, refused)
+        return BenchCase(f"{data}/{model}", problem, refused, test.people, (score,), again, groups)
 
 
 PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (Strict(), Paper())}
@@ -130,6 +132,11 @@ def _refused(problem: Problem, people: pd.DataFrame, most: int | None, seed: int
             hint="choose another model or seed.",
         )
     return refused.iloc[np.random.default_rng(seed).permutation(len(refused))[:most]]
+
+
+def _groups(data: Dataset, people: pd.DataFrame) -> pd.DataFrame:
+    """The protected columns that have levels."""
+    return data.groups.loc[people.index, [name for name in data.protected if data.schema[name].kind != "number"]]
 
 
 def _good(data: Dataset) -> np.ndarray:

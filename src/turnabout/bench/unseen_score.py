@@ -18,13 +18,15 @@ FOLDS = 5
 
 
 def forest_of_outcomes(schema: Schema, people: pd.DataFrame, labels: np.ndarray, seed: int) -> Any:
-    """A random forest of 100 balanced trees with isotonic calibration: table -> P(good)."""
+    """A random forest with isotonic calibration, both outcomes weighing the same: table -> P(good)."""
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.ensemble import RandomForestClassifier
 
-    forest = RandomForestClassifier(100, class_weight="balanced", random_state=seed)
+    forest = RandomForestClassifier(100, random_state=seed)
     folds = max(2, min(FOLDS, int(labels.sum()), int((~labels).sum())))
-    return pipeline(schema, CalibratedClassifierCV(forest, method="isotonic", cv=folds)).fit(people, labels)
+    weight = np.where(labels, 0.5 / max(labels.mean(), 1e-9), 0.5 / max(1 - labels.mean(), 1e-9))
+    calibrated = pipeline(schema, CalibratedClassifierCV(forest, method="isotonic", cv=folds))
+    return calibrated.fit(people, labels, calibratedclassifiercv__sample_weight=weight)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,8 @@ def compare(
 
         check_folder("out", folder)
         need_matplotlib()
-    sys.path.append(os.getcwd())
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     asked = bench.Grid() if grid is None else bench.Grid.load(grid)
     asked = asked.small() if small else asked
     with Bar("comparing") as progress:
@@ -71,5 +72,5 @@ def _print(board: Board) -> None:
             out.print(frame_table(table.apply(lambda column: column.str.replace(" [", "\n[", regex=False)), title))
     else:
         print(board.to_markdown(), end="")
-    for cell, reason in board.failures.items():
-        say(f"not measured: {cell}: {reason}")
+    for line in board.not_measured():
+        say(f"not measured: {line}")
