@@ -74,6 +74,14 @@ def test_ranks_share_draws_and_places():
     assert table.loc[("B()", "yes"), "rank"] == table.loc[("doing nothing", ""), "rank"] == 2.5
 
 
+def test_a_lead_over_doing_nothing_is_of_the_same_people():
+    base = np.random.default_rng(3).normal(1, 1, N)
+    table = rows(still(base), line("A()", base + 0.01), still(base + 1, 1), line("A()", base + 1.03, 1))
+    lead = table.loc[("A()", "yes"), ["over_nothing", "over_nothing_low", "over_nothing_high"]].tolist()
+    assert lead == pytest.approx([0.02, 0.01, 0.03])
+    assert np.isnan(table.loc[("doing nothing", ""), "over_nothing"])
+
+
 def test_who_failed_is_last_in_that_seed():
     lines = [still([0.0, 0.0], seed) for seed in (0, 1)]
     lines += [line("A()", [2.0, 2.0], 0), line("A()", [0.0], 1, failed="RuntimeError: no")]
@@ -98,9 +106,9 @@ def test_markdown_and_csv(board, tmp_path):
     csv, page = board.write(tmp_path / "new" / "folder")
     text = page.read_text()
     assert "## town, net, strict protocol, 2 people, 1 seed: score and plausibility" in text
-    assert "| A() | yes | 1.0 [1.0, 1.5] | 1.250 [1.000, 1.500] | 0.50 [0.00, 1.00] |" in text
-    assert "| doing nothing |  | 3.0 [3.0, 3.0] | 0.600 [0.500, 0.700] | - |" in text
-    assert "| real people |  | - | - | 0.95 [0.90, 1.00] |" in text
+    assert "| A() | yes | 1.0 [1.0, 1.5] | 1.250 [1.000, 1.500] | 0.650 [0.500, 0.800] | 0.50 [0.00, 1.00] |" in text
+    assert "| doing nothing |  | 3.0 [3.0, 3.0] | 0.600 [0.500, 0.700] | - | - |" in text
+    assert "| real people |  | - | - | - | 0.95 [0.90, 1.00] |" in text
     assert "- town/net, B() (1 cell): MethodError: needs a slope" in text
     assert all(row.count("|") == text.splitlines()[2].count("|") for row in text.splitlines()[2:8] if row)
     read = pd.read_csv(io.StringIO(csv.read_text()), keep_default_na=True)

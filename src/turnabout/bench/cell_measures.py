@@ -27,6 +27,7 @@ class BoardMeasure:
 OWN: Literal["validity, cost and speed"] = "validity, cost and speed"
 MEASURES = (
     BoardMeasure("score", "score", 3),
+    BoardMeasure("over_nothing", "over nothing", 3),
     BoardMeasure("unseen_validity", "unseen validity"),
     BoardMeasure("unseen_inlier", "unseen inlier"),
     BoardMeasure("plausible", "plausible"),

@@ -34,9 +34,9 @@ class Board:
 
     For each method on each data set and model, a measure is the mean over seeds of its mean over people. Intervals
     hold 95 %: seeds are drawn with replacement, and within each its people; the same draws for all methods, so that
-    ranks have intervals too. A rank is the place by score among all rows of a seed, averaged over seeds; whoever failed
-    is last. Where a share is 0 or 1 for everybody, its interval is the exact one. Measures of a whole answer have the
-    interval that their cell says, or, of several seeds, Student's.
+    ranks, and how much a score is above that of doing nothing, have intervals too. A rank is the place by score among
+    all rows of a seed, averaged over seeds; whoever failed is last. Where a share is 0 or 1 for everybody, its interval
+    is the exact one. Measures of a whole answer have the interval of their cell, or, of several seeds, Student's.
 
     lines : finished cells, as their file holds them.
     """
@@ -123,6 +123,7 @@ def _rows(place: dict[str, str], lines: list[Line]) -> list[dict[str, Any]]:
         return []
     seeds = sorted({line["seed"] for line in lines})
     draws = _Draws(place, lines, seeds)
+    nothing = ways.get((NOTHING, False), {})
     rows: list[dict[str, Any]] = []
     for (method, _), by_seed in ways.items():
         done = [by_seed[seed] for seed in seeds if seed in by_seed and not by_seed[seed]["failed"]]
@@ -130,7 +131,7 @@ def _rows(place: dict[str, str], lines: list[Line]) -> list[dict[str, Any]]:
         row = place | {"method": method, "refined": refined, "seeds": len(done)}
         row |= {"people": sum(l["people"] for l in done), "failed": sum(bool(l["failed"]) for l in by_seed.values())}
         for m in MEASURES:
-            value, low, high = _measure(m.name, done, draws)
+            value, low, high = _measure(m.name, done, draws, nothing)
             if method == NOTHING and m.name in DEFINED:
                 low = high = np.nan
             row |= _named(m.name, value, low, high)
@@ -167,6 +168,11 @@ class _Draws:
         with np.errstate(invalid="ignore"):
             return float(values[there].mean()), weight @ values[there] / weight.sum(1)
 
+    def lead(self, line: Line, still: Line) -> tuple[float, np.ndarray]:
+        """By how much the score of one cell is above that of another with the same people, and in each draw."""
+        (mean, drawn), (level, each) = self.means(line, "score"), self.means(still, "score")
+        return mean - level, drawn - each
+
     def ranks(self, rows: list[list[Line | None]]) -> list[tuple[float, float, float]]:
         """Of each row its rank by score, with its interval; rows hold a line for each seed, or None."""
         score = np.full((len(rows), len(self.seeds)), -np.inf)
@@ -189,13 +195,19 @@ def _places(score: np.ndarray) -> np.ndarray:
     return ahead + (level + 1) / 2
 
 
-def _measure(name: str, done: list[Line], draws: _Draws) -> tuple[float, float, float]:
+def _measure(name: str, done: list[Line], draws: _Draws, nothing: dict[int, Line]) -> tuple[float, float, float]:
     """The mean over seeds, and its interval."""
     if any(name in line["wholes"] for line in done):
         return _whole([line["wholes"][name] for line in done if name in line["wholes"]])
     if any(name in line for line in done):
         return _whole([[line[name], None, None] for line in done if name in line])
-    found = [draws.means(line, name) for line in done]
+    if name == "over_nothing":
+        pairs = [
+            (line, nothing[line["seed"]]) for line in done if line["seed"] in nothing and line["method"] != NOTHING
+        ]
+        found = [draws.lead(line, still) for line, still in pairs if not still["failed"]]
+    else:
+        found = [draws.means(line, name) for line in done]
     found = [each for each in found if np.isfinite(each[0])]
     if not found:
         return np.nan, np.nan, np.nan

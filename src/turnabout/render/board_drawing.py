@@ -53,14 +53,14 @@ def draw_board(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     protocol, data, model = table[PLACE].iloc[0]
     ahead = f"{_short(str(best.index[0]))} scores highest" if len(best) else "Nothing was measured"
     ax.set_title(
-        f"{literal(ahead)} on {data}, {model} ({protocol} protocol)", loc="left", fontweight="bold", fontsize=10, pad=20
+        f"{literal(ahead)} on {data}, {model} ({protocol} protocol)", loc="left", fontweight="bold", fontsize=10, pad=22
     )
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.grid(axis="x", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
     if (table["refined"] != "").any():
-        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1.03), ncols=2, fontsize=8, borderpad=0)
+        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, borderpad=0)
     return ax
 
 
