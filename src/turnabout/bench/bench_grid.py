@@ -6,9 +6,9 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 
 from turnabout import datasets
 from turnabout.bench.entrants import DOING_NOTHING, Entrant, every_method
@@ -60,10 +60,10 @@ class Grid:
     time_limit : seconds for each call of `find`, or None.
     """
 
-    data: Any = ("german",)
-    models: Any = ("net",)
-    methods: Any = None
-    seeds: Any = 1
+    data: Sequence[str] | str = ("german",)
+    models: Sequence[str] | str = ("net",)
+    methods: Sequence[object] | str | None = None
+    seeds: Sequence[int] | int = 1
     protocol: str = "strict"
     people: int | None = 200
     options: int = 3
@@ -74,14 +74,17 @@ class Grid:
         set_ = object.__setattr__
         set_(self, "data", _names("data set", self.data, datasets.names(defective=True)))
         set_(self, "models", _names("model", self.models, LEARNERS))
-        _names("protocol", self.protocol, PROTOCOLS)
+        _names("protocol", self.protocol if isinstance(self.protocol, str) else (self.protocol,), PROTOCOLS)
         given = every_method() if self.methods in (None, "all") else _listed(self.methods)
         entrants = tuple(Entrant.of(one) for one in given)
         labels = [entrant.label for entrant in entrants]
         if twice := [label for label in labels if labels.count(label) > 1]:
             raise BenchError(f"{twice[0]} stands twice in the methods.", hint="name it once, or give other parameters.")
         set_(self, "methods", entrants)
-        seeds = tuple(range(self.seeds)) if is_whole(self.seeds, 1) else as_tuple(self.seeds)
+        given_seeds = self.seeds
+        if isinstance(given_seeds, int) and is_whole(given_seeds, 1):
+            given_seeds = range(given_seeds)
+        seeds = as_tuple(given_seeds)
         if not seeds or not all(is_whole(seed, 0) for seed in seeds) or len(set(seeds)) < len(seeds):
             raise BenchError(
                 f"seeds={shown(self.seeds)} names no seeds.",
@@ -114,16 +117,23 @@ class Grid:
     def small(self) -> Grid:
         """A taste: the first data set, model and seed, 20 people, two retrained models."""
         people = SMALL_PEOPLE if self.people is None else min(self.people, SMALL_PEOPLE)
-        first = {"data": self.data[:1], "models": self.models[:1], "seeds": self.seeds[:1]}
-        return replace(self, **first, people=people, retrained=min(2, self.retrained))
+        seeds = cast("tuple[int, ...]", self.seeds)[:1]
+        return replace(
+            self,
+            data=self.data[:1],
+            models=self.models[:1],
+            seeds=seeds,
+            people=people,
+            retrained=min(2, self.retrained),
+        )
 
     def cells(self) -> Iterator[BenchCell]:
         """All cells, those of one case together, doing nothing first."""
         for data in self.data:
             for model in self.models:
-                for seed in self.seeds:
+                for seed in cast("tuple[int, ...]", self.seeds):
                     yield BenchCell(self.protocol, data, model, DOING_NOTHING, False, seed)
-                    for entrant in self.methods:
+                    for entrant in cast("tuple[Entrant, ...]", self.methods):
                         for refine in (True, False):
                             yield BenchCell(self.protocol, data, model, entrant, refine, seed)
 
@@ -152,7 +162,7 @@ def _names(what: str, given: Any, known: Collection[str]) -> tuple[str, ...]:
     if not names:
         raise BenchError(f"{shown(given)} names no {what}.", hint=f"known: {', '.join(known)}.")
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             near = difflib.get_close_matches(str(name), list(known), n=1)
             raise BenchError(
                 f"there is no {what} {name!r}.",
