@@ -206,3 +206,16 @@ def test_processes_give_the_same_board_and_may_end(own, tmp_path):
     pick = ["method", "refined", "score", "cost", "plausible"]
     both = [lasting(b)[pick].sort_values(["method", "refined"]).reset_index(drop=True) for b in (board, alone)]
     pd.testing.assert_frame_equal(*both)
+
+
+def test_every_method_trains_its_own_network(lending):
+    """Networks are kept for each background: who came second would be quick by what the first has trained."""
+    seen = []
+
+    class Notes(ta.methods.GrowingSpheres):
+        def _fit(self, problem):
+            seen.append(problem.background_x)
+
+    run(small(methods=[Notes(samples=9), Notes(samples=10)]))
+    first, second = seen
+    assert first is not second and (first == second).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import platform
 import time
@@ -22,7 +23,7 @@ from turnabout.bench.cell_measures import measured
 from turnabout.bench.entrants import nothing_done
 from turnabout.bench.leader_board import Board
 from turnabout.bench.protocols import PROTOCOLS
-from turnabout.core import Method
+from turnabout.core import Method, Problem
 from turnabout.core.arguments import as_progress
 from turnabout.errors import BenchError, TurnaboutError
 from turnabout.parameters import Flag, Instance, Whole, checked
@@ -141,8 +142,9 @@ def work(unit: Unit) -> Lines:
                 many = (unit.settings["people"], unit.settings["retrained"])
                 case = _case(cell.protocol, cell.data, cell.model, cell.seed, *many)
                 if cell.entrant.method is not None and fitted is None:
+                    problem = _own(case.problem)
                     start = time.perf_counter()
-                    method = cell.entrant.method.clone().fit(case.problem)
+                    method = cell.entrant.method.clone().fit(problem)
                     fitted = method, time.perf_counter() - start
                 lines.append(_line(cell, unit) | _measured(cell, case, fitted, unit))
         except Exception as error:  # a method of somebody else may raise anything; the other cells go on
@@ -150,6 +152,13 @@ def work(unit: Unit) -> Lines:
             lines.append(_failed(cell, unit, f"{type(error).__name__}: {reason}"))
         lines[-1]["cell_seconds"] = round(time.perf_counter() - begin, 3)
     return lines
+
+
+def _own(problem: Problem) -> Problem:
+    """The problem with its own copy of the background: networks are kept for each, and a method shall train its own."""
+    copied = copy.copy(problem)
+    copied.background_x = None if problem.background_x is None else problem.background_x.clone()
+    return copied
 
 
 @lru_cache(maxsize=1)
