@@ -14,11 +14,11 @@ import turnabout as ta
 from earners import SCHEMA, decider, earners, question
 from turnabout.core import Run
 from turnabout.errors import MethodError
-from turnabout.methods import Cchvae, Cruds, Revise
+from turnabout.methods import Cchvae, Cruds, Revise, TabsynQ, TabsynSvdd
 from turnabout.methods.latent import LatentSpace, given_of, immutable
 from turnabout.rules import AtMost, Linear
 
-LATENT = (Revise, Cchvae, Cruds)
+LATENT = (Revise, Cchvae, Cruds, TabsynQ, TabsynSvdd)
 every = pytest.mark.parametrize("cls", LATENT, ids=lambda cls: cls.__name__)
 PEOPLE = earners(30, seed=2, refused=True)
 NAMES = list(SCHEMA.names)
