@@ -9,7 +9,7 @@ import torch
 from turnabout.core import Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.growing_spheres import BestSamples
-from turnabout.methods.latent import blocks
+from turnabout.methods.latent import block_size
 from turnabout.methods.latent_diffusion import AGAIN, LatentDiffusion
 from turnabout.methods.latent_samples import SPARE, met_rows
 from turnabout.nn.diffusion import first_state, heun, noise_levels
@@ -118,15 +118,15 @@ class TabsynQ(LatentDiffusion):
         noise = self.normal(x, (self.samples, self.latent), "codes", int(near_accepted))
         luck = self.gumbel(x, (self.samples,), "chosen", int(near_accepted)) / self.lam
         levels = noise_levels(self.steps, AGAIN) if near_accepted else noise_levels(self.steps)
-        for b in blocks(len(people), self.samples * x.shape[1]):
+        for part in self.run.parts(len(people), block_size(self.samples * x.shape[1]), "codes", self.samples):
             if self.run.expired:
                 return
-            some = people[b]
+            some = people[part]
             own = x[some]
             denoise = self.denoise(own)
             if near_accepted:
                 u = self.accepted_codes(own) + AGAIN * noise
             else:
                 u = first_state(denoise, noise.expand(len(some), -1, -1), levels[0])
-            z = self.unscaled(heun(denoise, u, levels))  # (1)
+            z = self.unscaled(heun(denoise, u, levels, lambda: self.run.expired))  # (1)
             self._keep(own, some, z, plausible, accepted, luck)  # (2)

@@ -9,7 +9,7 @@ import torch
 from turnabout.core import Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.growing_spheres import BestSamples
-from turnabout.methods.latent import blocks
+from turnabout.methods.latent import block_size
 from turnabout.methods.latent_diffusion import AGAIN, LatentDiffusion
 from turnabout.methods.latent_samples import SPARE, met_rows
 from turnabout.nn.diffusion import first_state, guided, noise_levels
@@ -139,8 +139,9 @@ class TabsynSvdd(LatentDiffusion):
             luck = self.gumbel(x, shape, "chosen", again, step)
             return self.normal(x, (*shape, self.latent), "candidates", again, step), luck
 
-        for b in blocks(len(people), self.chains * self.candidates * x.shape[1]):
-            some = people[b]
+        most = block_size(self.chains * self.candidates * x.shape[1])
+        for part in self.run.parts(len(people), most, "codes", self.chains * self.candidates):
+            some = people[part]
             own = x[some]
             denoise = self.denoise(own)
             if near_accepted:

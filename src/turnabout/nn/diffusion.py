@@ -159,14 +159,18 @@ def first_state(denoise: Denoise, noise: Tensor, level: float) -> Tensor:
     return denoise(torch.zeros_like(noise), level) + level * noise
 
 
-def heun(denoise: Denoise, u: Tensor, levels: Sequence[float]) -> Tensor:
+def heun(
+    denoise: Denoise, u: Tensor, levels: Sequence[float], stop: Callable[[], bool] = lambda: False
+) -> Tensor:
     """Codes under noise of the first level -> codes without noise, along the probability flow
 
         du / dsigma = (u - D(u; sigma)) / sigma                                                           (3)
 
-    in Heun's steps, of second order; the last one, to 0, is Euler's.
+    in Heun's steps, of second order; the last one, to 0, is Euler's. Where it must stop, it goes to 0 at once.
     """
     for here, there in itertools.pairwise(levels):
+        if stop():
+            return denoise(u, here)
         slope = (u - denoise(u, here)) / here  # (3)
         ahead = u + (there - here) * slope
         if there > 0:
