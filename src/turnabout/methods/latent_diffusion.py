@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from turnabout.core import Problem
-from turnabout.methods.latent import FURTHEST, LatentMethod, given_of, immutable
+from turnabout.methods.latent import FURTHEST, LatentMethod, block_size, given_of, immutable
 from turnabout.methods.latent_samples import LatentSampler
 from turnabout.methods.networks import trained_once
 from turnabout.nn.diffusion import Denoise, DiffusedVae, train_diffusion
@@ -24,6 +24,8 @@ from turnabout.typing import Progress, Tensor
 
 FEWEST = 10  # accepted rows from which a diffusion is learned; with fewer it is learned from a wider choice
 AGAIN = 1.0  # noise level from which codes of accepted people are drawn again: twice the spread of all codes
+
+CACHED = 1 << 13  # codes that are denoised together, so that a processor's cache holds what the network makes of them
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class LatentDiffusion(LatentSampler):
         """The key of the auto-encoder that the other latent methods use."""
         told = (repr(getattr(self, name)) for name in LatentMethod.training)
         names = LatentMethod._network.__qualname__, LatentMethod._train.__qualname__
-        return (*names, "", *told, *immutable(problem).tolist())
+        return (*names, "", *told, tuple(immutable(problem).tolist()))
 
     def _vae(self, problem: Problem, bar: TwoPartProgress) -> nn.Module:
         assert problem.background_x is not None
@@ -102,6 +104,11 @@ class LatentDiffusion(LatentSampler):
         first, _ = self.coder.encode(x, given_of(self.problem_, x))
         u: Tensor = self.coder.denoiser.scaled(self.start_codes(x, first, near=True))
         return u.unsqueeze(1)
+
+    def people_at_once(self, x: Tensor, codes: int) -> int:
+        """How many people are searched together, with so many codes for each."""
+        most = block_size(codes * x.shape[1])
+        return most if x.is_cuda else min(most, max(1, CACHED // codes))
 
     def normal(self, x: Tensor, shape: tuple[int, ...], *labels: str | int) -> Tensor:
         """Standard normal numbers, the same for everyone."""

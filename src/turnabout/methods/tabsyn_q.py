@@ -9,7 +9,6 @@ import torch
 from turnabout.core import Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.growing_spheres import BestSamples
-from turnabout.methods.latent import block_size
 from turnabout.methods.latent_diffusion import AGAIN, LatentDiffusion
 from turnabout.methods.latent_samples import SPARE, met_rows
 from turnabout.nn.diffusion import first_state, heun, noise_levels
@@ -76,7 +75,7 @@ class TabsynQ(LatentDiffusion):
         self,
         lam: float = 5.0,
         samples: int = 64,
-        steps: int = 12,
+        steps: int = 10,
         plausible: float = 0.1,
         latent: int = 8,
         hidden: tuple[int, ...] = (128, 64),
@@ -118,7 +117,8 @@ class TabsynQ(LatentDiffusion):
         noise = self.normal(x, (self.samples, self.latent), "codes", int(near_accepted))
         luck = self.gumbel(x, (self.samples,), "chosen", int(near_accepted)) / self.lam
         levels = noise_levels(self.steps, AGAIN) if near_accepted else noise_levels(self.steps)
-        for part in self.run.parts(len(people), block_size(self.samples * x.shape[1]), "codes", self.samples):
+        most = self.people_at_once(x, self.samples)
+        for part in self.run.parts(len(people), most, "codes", self.samples):
             if self.run.expired:
                 return
             some = people[part]

@@ -9,7 +9,6 @@ import torch
 from turnabout.core import Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.growing_spheres import BestSamples
-from turnabout.methods.latent import block_size
 from turnabout.methods.latent_diffusion import AGAIN, LatentDiffusion
 from turnabout.methods.latent_samples import SPARE, met_rows
 from turnabout.nn.diffusion import first_state, guided, noise_levels
@@ -80,11 +79,11 @@ class TabsynSvdd(LatentDiffusion):
 
     def __init__(
         self,
-        lam: float = 10.0,
+        lam: float = 30.0,
         kappa: float = 0.1,
         chains: int = 4,
         candidates: int = 8,
-        steps: int = 16,
+        steps: int = 24,
         plausible: float = 0.1,
         latent: int = 8,
         hidden: tuple[int, ...] = (128, 64),
@@ -139,7 +138,7 @@ class TabsynSvdd(LatentDiffusion):
             luck = self.gumbel(x, shape, "chosen", again, step)
             return self.normal(x, (*shape, self.latent), "candidates", again, step), luck
 
-        most = block_size(self.chains * self.candidates * x.shape[1])
+        most = self.people_at_once(x, self.chains * self.candidates)
         for part in self.run.parts(len(people), most, "codes", self.chains * self.candidates):
             some = people[part]
             own = x[some]
