@@ -1,11 +1,11 @@
-"""For whom do the methods that search codes find plans, how likely are these, and how long does it take?
+"""For whom do the methods that search or draw codes find plans, how likely are these, and how long does it take?
 
 Each line is one method on refused test people of a ReLU network (--small: a logistic regression), with and without the
 walk back towards the person. Machines are shared and noisy: people per second of the clock stand beside people per
 second of processor time, on one thread. `possible` asks `LocalSearch`, which proves for whom no plan exists.
 
     python benchmarks/latent_codes.py --small      a minute: German credit, 100 people
-    python benchmarks/latent_codes.py              Adult, COMPAS, HELOC, 2,000 people each: about fifteen minutes
+    python benchmarks/latent_codes.py              Adult, COMPAS, HELOC, 2,000 people each: about twenty minutes
 """
 
 from __future__ import annotations

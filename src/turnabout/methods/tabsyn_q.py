@@ -51,8 +51,8 @@ class TabsynQ(LatentDiffusion):
     auto-encoder needs a categorical column, and divides codes by 2 whatever their spread; ours takes any table, and
     scales each code by its own.
 
-    Use it for any model, to see what accepted people like the person look like. Its rows are typical rather than
-    near: `TabsynSvdd` draws nearer ones.
+    Use it for any model where plans must resemble accepted people. Its rows are typical rather than near, before `find`
+    walks them back; `TabsynSvdd` draws nearer ones, for more questions to the model.
 
     Parameters
     ----------

@@ -53,8 +53,8 @@ class TabsynSvdd(LatentDiffusion):
     often failed; decision and directions do not enter; the published code takes the candidate of the highest value, not
     a draw. Ours gives what cannot change to the networks, so that the 100 serve the decision.
 
-    Use it for any model where plans must resemble accepted people. It asks the model about chains * candidates * steps
-    rows of each person.
+    Use it for any model where plans must resemble accepted people and be near before `find` walks them back. It asks
+    the model about chains * candidates * steps rows for each person; `TabsynQ` asks about fewer.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class TabsynSvdd(LatentDiffusion):
         self,
         lam: float = 30.0,
         kappa: float = 0.1,
-        chains: int = 4,
-        candidates: int = 8,
+        chains: int = 2,
+        candidates: int = 16,
         steps: int = 24,
         plausible: float = 0.1,
         latent: int = 8,

@@ -159,9 +159,7 @@ def first_state(denoise: Denoise, noise: Tensor, level: float) -> Tensor:
     return denoise(torch.zeros_like(noise), level) + level * noise
 
 
-def heun(
-    denoise: Denoise, u: Tensor, levels: Sequence[float], stop: Callable[[], bool] = lambda: False
-) -> Tensor:
+def heun(denoise: Denoise, u: Tensor, levels: Sequence[float], stop: Callable[[], bool] = lambda: False) -> Tensor:
     """Codes under noise of the first level -> codes without noise, along the probability flow
 
         du / dsigma = (u - D(u; sigma)) / sigma                                                           (3)
