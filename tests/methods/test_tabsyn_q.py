@@ -14,8 +14,9 @@ from earners import SCHEMA, decider, earners, question
 from plain_codes import PERSON, PLANE, PlainDiffusion, with_plain_codes
 from turnabout.core import Run
 from turnabout.methods import Cchvae, TabsynQ, TabsynSvdd, latent, latent_diffusion
+from turnabout.methods.latent import LatentSpace
 from turnabout.methods.latent_diffusion import AGAIN, FEWEST, accepted_rows
-from turnabout.nn.diffusion import LARGEST
+from turnabout.nn.diffusion import LARGEST, first_state, heun, noise_levels
 
 X = PLANE.encode(PERSON)
 BOTH = pytest.mark.parametrize("cls", [TabsynQ, TabsynSvdd], ids=lambda cls: cls.__name__)
@@ -198,6 +199,27 @@ def test_any_model_will_do(cls):
     assert set(answer.status) == {"ACCEPTED", "FOUND"}
 
 
+@BOTH
+def test_a_group_without_accepted_members_is_left_without_options_and_disturbs_nobody(cls):
+    schema = ta.Schema((*PLANE.features, ta.Category("group", ("x", "y"), moves="fixed")))
+    model = ta.models.wrap(lambda t: ((t["a"] + t["b"] > 1.2) & (t["group"] == "x")).to_numpy(float), schema)
+    draw = np.random.default_rng(0)
+    table = pd.DataFrame({"a": draw.random(200).round(1), "b": draw.random(200).round(1)})
+    table["group"] = draw.choice(["x", "y"], 200)
+    answer = cls.small().fit(ta.Problem(schema, model, background=table)).find(table.head(60))
+    mine = table.head(60)["group"] == "x"
+    assert set(answer.status[mine]) == {"ACCEPTED", "FOUND"} and set(answer.status[~mine]) == {"NOT_FOUND"}
+
+
+@BOTH
+def test_labels_of_one_kind_leave_it_to_the_model(cls):
+    table = pd.DataFrame({"a": np.linspace(0, 1, 60).round(1), "b": 0.5})
+    model = ta.models.wrap(lambda people: (people["a"] > 0.5).to_numpy(float), PLANE)
+    for labels in ([False] * 60, [True] * 60):
+        answer = cls.small().fit(ta.Problem(PLANE, model, background=table, labels=labels)).find(table)
+        assert set(answer.status) == {"ACCEPTED", "FOUND"}
+
+
 def test_rows_look_like_those_of_accepted_people():
     """Drawn rows of many people, as a whole, beside those of accepted people: means of the numbers."""
     problem = question(1500)
@@ -205,9 +227,6 @@ def test_rows_look_like_those_of_accepted_people():
     people = earners(200, seed=4)
     x = SCHEMA.encode(people)
     method.run = Run()
-    from turnabout.methods.latent import LatentSpace
-    from turnabout.nn.diffusion import first_state, heun, noise_levels
-
     denoise, levels = method.denoise(x), noise_levels(10)
     noise = torch.randn(200, 8, 6, generator=torch.Generator().manual_seed(0), dtype=x.dtype)
     u = heun(denoise, first_state(denoise, noise, levels[0]), levels)
