@@ -1,11 +1,11 @@
-"""For whom do the methods that search codes find plans, how likely are these, and how long does it take?
+"""For whom do the methods that search or draw codes find plans, how likely are these, and how long does it take?
 
 Each line is one method on refused test people of a ReLU network (--small: a logistic regression), with and without the
 walk back towards the person. Machines are shared and noisy: people per second of the clock stand beside people per
 second of processor time, on one thread. `possible` asks `LocalSearch`, which proves for whom no plan exists.
 
     python benchmarks/latent_codes.py --small      a minute: German credit, 100 people
-    python benchmarks/latent_codes.py              Adult, COMPAS, HELOC, 2,000 people each: about fifteen minutes
+    python benchmarks/latent_codes.py              Adult, COMPAS, HELOC, 2,000 people each: about twenty minutes
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from rich.table import Table
 
 import turnabout as ta
 from turnabout.core import Run
-from turnabout.methods import Cchvae, Cruds, Revise
+from turnabout.methods import Cchvae, Cruds, Revise, TabsynQ, TabsynSvdd
 from turnabout.methods.latent import LatentMethod
 
-METHODS: tuple[type[LatentMethod], ...] = (Revise, Cchvae, Cruds)
+METHODS: tuple[type[LatentMethod], ...] = (Revise, Cchvae, Cruds, TabsynQ, TabsynSvdd)
 console = Console(width=160)
 
 
@@ -63,8 +63,8 @@ def unlawful(method: LatentMethod, x: torch.Tensor) -> int:
     return int(((method.problem_.snap(x[owner], rows) - rows).abs() > 1e-9).any(1).sum())
 
 
-def lines(name: str, people: int, seed: int, small: bool) -> list[Line]:
-    """All methods on one data set."""
+def lines(name: str, people: int, seed: int, small: bool, methods: list[str]) -> list[Line]:
+    """Some methods, or all, on one data set."""
     data = ta.datasets.load(name)
     part, test = data.split(seed=seed)
     _, fitted_on = part.split(test=0.25, seed=seed)
@@ -78,7 +78,7 @@ def lines(name: str, people: int, seed: int, small: bool) -> list[Line]:
     possible = 1 - counts["IMPOSSIBLE"] / min(1000, len(refused))
     console.print(f"{name}: accuracy {pipeline.score(test.people, test.accepted):.3f}, {len(refused):,} refused")
     out = []
-    for cls in METHODS:
+    for cls in (cls for cls in METHODS if not methods or cls.__name__ in methods):
         began = time.process_time()
         method = (cls.small() if small else cls()).fit(problem)
         training, x = time.process_time() - began, data.schema.encode(table)
@@ -120,6 +120,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="German credit, 100 people, small networks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", nargs="*", default=["adult", "compas", "heloc"])
+    parser.add_argument("--methods", nargs="*", default=[], choices=[cls.__name__ for cls in METHODS])
     parser.add_argument("--out", type=Path, help="append one JSON line per cell")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -130,7 +131,7 @@ def main() -> None:
     )
     for name in ["german"] if arguments.small else arguments.data:
         try:
-            measured = lines(name, 100 if arguments.small else 2000, arguments.seed, arguments.small)
+            measured = lines(name, 100 if arguments.small else 2000, arguments.seed, arguments.small, arguments.methods)
         except ta.errors.DataError as error:
             console.print(f"{name} is left out: {error}")
             continue

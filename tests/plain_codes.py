@@ -45,6 +45,29 @@ class PlainCodes:
         return -x.abs().sum(-1)
 
 
+class PlainDiffusion(PlainCodes):
+    """Codes of accepted people follow N(centre, spread^2) in each cell; codes under noise are the codes."""
+
+    def __init__(self, centre: float = 0.7, spread: float = 0.1):
+        super().__init__()
+        self.centre, self.spread = centre, spread
+        self.denoiser = self
+        self.levels: list[float] = []  # at which it was asked
+
+    def denoise(self, x, given):
+        def mean(u, sigma):
+            self.levels.append(sigma)
+            return self.centre + self.spread**2 / (self.spread**2 + sigma**2) * (u - self.centre)
+
+        return mean
+
+    def scaled(self, code):
+        return code
+
+    def unscaled(self, u):
+        return u
+
+
 def sloped(weights=(1.0, 1.0), bias=-1.0) -> ta.models.Model:
     """Margin w @ (a, b) + bias."""
     layer = torch.nn.Linear(2, 1, dtype=torch.float64)
@@ -54,11 +77,11 @@ def sloped(weights=(1.0, 1.0), bias=-1.0) -> ta.models.Model:
     return ta.models.wrap(layer, PLANE, threshold=0.5, output="logit")
 
 
-def with_plain_codes(method, spoken=False, threshold=-torch.inf, background=None):
+def with_plain_codes(method, spoken=False, threshold=-torch.inf, background=None, coder=None):
     """A fitted method that searches rows as their own codes, for a model with margin a + b - 1."""
     table = pd.DataFrame({"a": [0.1, 0.3, 0.9, 0.6], "b": [0.1, 0.5, 0.8, 0.5]}) if background is None else background
     problem = ta.Problem(PLANE, sloped(), ta.costs.L1(), background=table)
     method.set_params(training_steps=1).fit(problem)
-    method.network_, method.threshold_ = PlainCodes(spoken), threshold
+    method.network_, method.threshold_ = coder or PlainCodes(spoken), threshold
     method.run = ta.core.Run()
     return method

@@ -14,11 +14,11 @@ import turnabout as ta
 from earners import SCHEMA, decider, earners, question
 from turnabout.core import Run
 from turnabout.errors import MethodError
-from turnabout.methods import Cchvae, Cruds, Revise
+from turnabout.methods import Cchvae, Cruds, Revise, TabsynQ, TabsynSvdd
 from turnabout.methods.latent import LatentSpace, given_of, immutable
 from turnabout.rules import AtMost, Linear
 
-LATENT = (Revise, Cchvae, Cruds)
+LATENT = (Revise, Cchvae, Cruds, TabsynQ, TabsynSvdd)
 every = pytest.mark.parametrize("cls", LATENT, ids=lambda cls: cls.__name__)
 PEOPLE = earners(30, seed=2, refused=True)
 NAMES = list(SCHEMA.names)
@@ -350,7 +350,8 @@ def test_a_background_is_needed(cls):
 @every
 def test_a_time_limit_ends_the_search(cls, fitted):
     many = earners(400, seed=5, refused=True)
-    method = fitted[cls].clone().set_params(**({"shells": 10**6} if cls is Cchvae else {"steps": 10**6}))
+    long = {Cchvae: {"shells": 10**6}, TabsynQ: {"steps": 10**4}, TabsynSvdd: {"steps": 10**4}}
+    method = fitted[cls].clone().set_params(**long.get(cls, {"steps": 10**6}))
     answer = method.fit(fitted[cls].problem_).find(many, time_limit=0.5)
     assert answer.seconds < 5
     assert set(answer.status) <= {"FOUND", "UNFINISHED", "NOT_FOUND"}

@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 import turnabout as ta
 from earners import SCHEMA, decider, earners, question
 from turnabout.errors import MethodError
-from turnabout.methods import Cchvae, Cruds, Revise
+from turnabout.methods import Cchvae, Cruds, Revise, TabsynQ, TabsynSvdd
 from turnabout.methods.networks import digest, fingerprint, read_network
 
-LATENT = (Revise, Cchvae, Cruds)
+LATENT = (Revise, Cchvae, Cruds, TabsynQ, TabsynSvdd)
 every = pytest.mark.parametrize("cls", LATENT, ids=lambda cls: cls.__name__)
 PEOPLE = earners(12, seed=2, refused=True)
 

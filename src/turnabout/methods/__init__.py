@@ -18,6 +18,8 @@ from turnabout.methods.noise_probe import Probe
 from turnabout.methods.one_step import OneStep
 from turnabout.methods.revise import Revise
 from turnabout.methods.roar import Roar
+from turnabout.methods.tabsyn_q import TabsynQ
+from turnabout.methods.tabsyn_svdd import TabsynSvdd
 from turnabout.methods.tap import Tap
 from turnabout.methods.wachter import Wachter
 
@@ -35,6 +37,8 @@ ALL: tuple[type[_Method], ...] = (
     Revise,
     Cchvae,
     Cruds,
+    TabsynQ,
+    TabsynSvdd,
     Roar,
     Probe,
     Tap,
@@ -58,6 +62,8 @@ __all__ = [
     "Probe",
     "Revise",
     "Roar",
+    "TabsynQ",
+    "TabsynSvdd",
     "Tap",
     "Wachter",
     "choose",

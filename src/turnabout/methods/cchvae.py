@@ -7,14 +7,12 @@ from typing import Self
 import torch
 
 from turnabout.core import Proposal
-from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
 from turnabout.methods.growing_spheres import BestSamples
-from turnabout.methods.latent import FURTHEST, LatentMethod, LatentSpace, blocks, given_of
+from turnabout.methods.latent import FURTHEST, blocks, given_of
+from turnabout.methods.latent_samples import SPARE, LatentSampler, met_rows
 from turnabout.parameters import Each, Positive, Share, Whole, checked
 from turnabout.typing import Tensor
-
-SPARE = 4  # samples proposed beyond the options asked for
 
 
 @checked(
@@ -28,7 +26,7 @@ SPARE = 4  # samples proposed beyond the options asked for
     training_steps=Whole(1),
     seed=Whole(0),
 )
-class Cchvae(LatentMethod):
+class Cchvae(LatentSampler):
     r"""The cheapest accepted one of rows decoded around the person's code, in shells that grow until one is met.
 
     For each refused person x with code z_0, the mean of q(z | x), draws
@@ -94,8 +92,7 @@ class Cchvae(LatentMethod):
         left = torch.isinf(plausible.cost[:, 0]).nonzero().squeeze(1)
         if len(left) and not self.run.expired:
             self._grow(x, left, self.start_codes(x[left], centre[left], near=True), plausible, accepted)
-        rows = [plausible.x_new, accepted.x_new[:, :1], accepted.nearest.unsqueeze(1)]
-        return Proposal(torch.cat(rows, 1))
+        return met_rows(plausible, accepted)
 
     def _grow(self, x: Tensor, people: Tensor, centre: Tensor, plausible: BestSamples, accepted: BestSamples) -> None:
         """Shells around the codes `centre` (m, q) of some people, until each has a plausible row."""
@@ -116,20 +113,3 @@ class Cchvae(LatentMethod):
             active = active[~hit]
             if not len(active):
                 return
-
-    def _keep(self, x: Tensor, some: Tensor, z: Tensor, plausible: BestSamples, accepted: BestSamples) -> Tensor:
-        """Decode codes (a, s, q) of people `some`, ask and keep the best; (a,) who had a plausible one."""
-        own = x.unsqueeze(1).expand(-1, z.shape[1], -1)
-        rows = LatentSpace(self.problem_, x.unsqueeze(1), self.coder, z).printed(z)
-        margin = self.ask(rows)
-        if self.problem_.rules:
-            margin = margin.masked_fill(self.problem_.violation(own, rows) > 0, -torch.inf)
-        accepted.note_nearest(some, rows, margin)
-        good = margin >= clearance(self.problem_)
-        cost = self.problem_.cost(own, rows)
-        accepted.add(some, rows, cost.masked_fill(~good, torch.inf))
-        likely = good.clone()
-        likely[good] = self.criterion(own[good], rows[good])
-        hit = likely.any(1)
-        plausible.add(some[hit], rows[hit], cost[hit].masked_fill(~likely[hit], torch.inf))
-        return hit

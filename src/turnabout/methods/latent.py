@@ -233,7 +233,12 @@ def some_of(rows: Tensor) -> Tensor:
     return rows[torch.linspace(0, len(rows) - 1, SCORED, device=rows.device).long()]
 
 
+def block_size(width: int) -> int:
+    """How many rows of such a width are decoded together."""
+    return max(1, BLOCK // max(1, width))
+
+
 def blocks(rows: int, width: int) -> list[slice]:
     """Slices of rows, each of about `BLOCK` numbers."""
-    size = max(1, BLOCK // max(1, width))
+    size = block_size(width)
     return [slice(start, min(rows, start + size)) for start in range(0, rows, size)]

@@ -11,9 +11,10 @@ import hashlib
 import json
 import os
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import nn
@@ -26,6 +27,14 @@ from turnabout.typing import Tensor
 
 FORMAT = "turnabout.network.1"
 _trained: WeakIdKeyDictionary = WeakIdKeyDictionary()  # background rows -> {key: network}, as long as the rows live
+
+
+def trained_once(rows: Tensor, key: tuple[Any, ...], make: Callable[[], nn.Module]) -> nn.Module:
+    """The network of a background and a key, made where there is none yet; in double precision, not to be changed."""
+    kept = _trained.setdefault(rows, {})
+    if key not in kept:
+        kept[key] = make().to(rows.device).double().eval().requires_grad_(False)
+    return cast(nn.Module, kept[key])
 
 
 def fingerprint(problem: Problem) -> str:
@@ -84,14 +93,13 @@ class NetworkMethod(Method):
         return (self._network.__qualname__, self._train.__qualname__, file, *told)
 
     def _fit(self, problem: Problem) -> None:
-        rows = problem.background_x
+        rows, saved = problem.background_x, self._saved
         assert rows is not None
-        kept = _trained.setdefault(rows, {})
-        key = self._key(problem)
-        if key not in kept:
-            network = self._from_data(problem, rows) if self._saved is None else self._from_file(problem, self._saved)
-            kept[key] = network.to(rows.device).double().eval().requires_grad_(False)
-        self.network_ = kept[key]
+
+        def make() -> nn.Module:
+            return self._from_data(problem, rows) if saved is None else self._from_file(problem, saved)
+
+        self.network_ = trained_once(rows, self._key(problem), make)
 
     def _from_data(self, problem: Problem, rows: Tensor) -> nn.Module:
         if len(rows) < 2:

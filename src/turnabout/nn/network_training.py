@@ -33,6 +33,16 @@ class Schedule:
     batch: int = 256
     lr: float = 2e-3
 
+    def steps_on(self, rows: int) -> int:
+        """How many steps are taken on a table with so many rows."""
+        return max(1, min(self.steps, math.ceil(MOST_EPOCHS * (rows - held_out(rows)) / self.batch)))
+
+
+def held_out(rows: int) -> int:
+    """How many rows choose the checkpoint; none apart from the others where there is but one."""
+    held = min(MOST_HELD, max(1, round(HELD_OUT * rows)))
+    return held if rows > held else 0
+
 
 def perceptron(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
     """Linear layers with SiLU between them; first weights are uniform within sqrt(3 / inputs)."""
@@ -66,9 +76,9 @@ def train(
     device = next(network.parameters()).device
     noise = torch.Generator(device).manual_seed(seed + 1)
     places = torch.randperm(rows, generator=order)
-    held = places[: min(MOST_HELD, max(1, round(HELD_OUT * rows)))]
-    seen = places[len(held) :] if rows > len(held) else places
-    steps = max(1, min(schedule.steps, math.ceil(MOST_EPOCHS * len(seen) / schedule.batch)))
+    seen = places[held_out(rows) :]
+    held = places[: max(1, held_out(rows))]
+    steps = schedule.steps_on(rows)
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.lr)
     looks = max(1, steps // LOOKS)
     losses: list[float] = []

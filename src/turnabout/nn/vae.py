@@ -63,10 +63,14 @@ class RowDecoder(nn.Module):
 
     def condition(self, x: Tensor, given: Tensor) -> GivenCells:
         """Rows (..., d), and which of their features (..., F) are given."""
-        cells = self.heads.spread_given(given)
-        known = torch.cat([self.heads.standardise(x) * cells, given.to(x.dtype)], -1)
         weight = self.first.weight[:, self.width :]
-        return GivenCells(x, cells, nn.functional.linear(known, weight, self.first.bias))
+        told = nn.functional.linear(self.known(x, given), weight, self.first.bias)
+        return GivenCells(x, self.heads.spread_given(given), told)
+
+    def known(self, x: Tensor, given: Tensor) -> Tensor:
+        """(..., d + F) what networks see of rows (..., d) of which features (..., F) are given."""
+        cells = self.heads.spread_given(given)
+        return torch.cat([self.heads.standardise(x) * cells, given.to(x.dtype)], -1)
 
     def outputs(self, code: Tensor, condition: GivenCells) -> Tensor:
         """Codes (..., width) -> outputs of the network, as the heads read them."""
