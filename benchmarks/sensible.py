@@ -370,6 +370,8 @@ def main() -> None:
     if given.read:
         return
     out |= {f"identities.{key}": round(value, 6) for key, value in identities(people).items()}
+    if given.json:
+        given.json.write_text(json.dumps(out, indent=1), encoding="utf-8")
     if given.markdown:
         print("\n".join(markdown(out)))
         return
@@ -377,8 +379,6 @@ def main() -> None:
     for key, value in out.items():
         if key.startswith("identities."):
             console.print(f"{key} {value:.3f}", highlight=False)
-    if given.json:
-        given.json.write_text(json.dumps(out, indent=1), encoding="utf-8")
 
 
 def markdown(out: dict[str, float]) -> list[str]:

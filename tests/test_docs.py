@@ -60,6 +60,7 @@ def test_plans_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
         "favourable",
         "models",
         "plausibility",
+        "bench",
         "robust",
         "face",
         "latent",

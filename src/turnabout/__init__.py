@@ -8,6 +8,7 @@ if _TYPE_CHECKING:
     from turnabout import (
         actions,
         audit,
+        bench,
         costs,
         datasets,
         explain,
@@ -49,6 +50,7 @@ __all__ = [
     "TurnaboutError",
     "actions",
     "audit",
+    "bench",
     "costs",
     "datasets",
     "explain",

@@ -60,6 +60,10 @@ class AuditError(TurnaboutError):
     """An audit cannot answer as asked."""
 
 
+class BenchError(TurnaboutError):
+    """A comparison names something that does not exist, or its files cannot be read."""
+
+
 Error = TypeVar("Error", bound=TurnaboutError)
 
 

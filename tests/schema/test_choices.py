@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import turnabout as ta
 from turnabout import Number, Ordinal, Schema
 from turnabout.errors import SchemaError
-from turnabout.rules.grid import Grid
+from turnabout.rules.grid import LegalGrid
 from turnabout.schema.legal_values import OtherValues
 from turnabout.schema.reach import Reach
 
@@ -96,7 +96,7 @@ def test_all_readers_of_choices_agree_with_the_list(case):
     snapped = number.units(schema.snap(x, wishes).squeeze(1)).tolist()
     assert np.allclose([abs(w - v) for w, v in zip(number.units(wishes.squeeze(1)).tolist(), snapped)], gaps)
     # rounding of rules: the first choice on a side of a wish
-    grid = Grid(schema, [0])
+    grid = LegalGrid(schema, [0])
     for w in wishes[::8]:
         for up in (True, False):
             got = float(number.units(grid.round(x, w.unsqueeze(0), torch.tensor([up]))[0, 0]))

@@ -361,3 +361,29 @@ def test_a_few_numbers_that_are_offered_are_levels():
     assert schema["months"] == ta.Ordinal("months", levels=(12, 24, 48))
     assert schema["visits"].kind == "number"
     assert "term: only 36, 60 occur, taken as levels in this order." in schema.notes
+
+
+def test_a_table_in_german_is_drafted_as_one_in_english():
+    """Words grow together, a term of few numbers is a part of an identity, amounts stand in texts."""
+    rng = np.random.default_rng(1)
+    n = 2000
+    table = pd.DataFrame(
+        {
+            "Nettoeinkommen": rng.lognormal(7.7, 0.45, n).round(),
+            "Kreditbetrag": (rng.gamma(3, 4000, n) + 1000).round(-2),
+            "Laufzeit": rng.choice([12, 24, 36, 48], n),
+            "Überfällige Raten": rng.poisson(0.4, n),
+            "Leitzins": rng.choice([1.5, 2.0, 2.5], n),
+        }
+    )
+    table["Rate"] = (table["Kreditbetrag"] / table["Laufzeit"]).round(2)
+    schema = Schema.infer(table)
+    assert {f.name: f.moves for f in schema if f.kind != "derived"} == {
+        "Nettoeinkommen": "up",
+        "Kreditbetrag": "down",
+        "Laufzeit": "free",
+        "Überfällige Raten": "down",
+        "Leitzins": "fixed",
+    }
+    assert (schema["Rate"].kind, schema["Rate"].formula) == ("derived", "Kreditbetrag / Laufzeit")
+    assert schema["Nettoeinkommen"].reach.relative == schema["Kreditbetrag"].reach.relative == 0.5

@@ -1,5 +1,16 @@
-"""Compare methods: data sets x models x methods x seeds, resumable, with a leader board."""
+"""Compare methods: data sets x models x methods x seeds, resumable, with a leader board.
 
+Grid, run, Board : what is compared, the comparison, and what came out.
+BenchCase, Judge : one question, and further measures of its answers.
+"""
+
+from turnabout.bench.bench_grid import Grid
 from turnabout.bench.case import BenchCase, Judge
+from turnabout.bench.grid_run import run
+from turnabout.bench.leader_board import Board
 
-__all__ = ["BenchCase", "Judge"]
+__all__ = ["BenchCase", "Board", "Grid", "Judge", "run"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from turnabout.core import Problem, Recourse
+from turnabout.models import Model
 
 Judge = Callable[[Recourse], pd.DataFrame]
-"""An answer -> one line per refused person, indexed by person; columns of numbers, NaN for people without an option."""
+"""An answer -> one line per refused person, indexed by person; columns of numbers, NaN for people without an option.
+
+A judge that counts people without an option as doing nothing, as published protocols do, gives them numbers and says
+so.
+"""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class BenchCase:
     people : refused people, none of whom is in the problem's background.
     real : accepted people who are neither in the background nor among those asked about.
     judges : further measures of an answer, such as those of a published protocol.
+    retrained : models of the same kind, trained on other draws of the training people.
+    groups : columns of groups between which scores are compared, with the index of the people; None for no comparison.
     """
 
     name: str
@@ -31,3 +38,5 @@ class BenchCase:
     people: pd.DataFrame
     real: pd.DataFrame
     judges: tuple[Judge, ...] = ()
+    retrained: tuple[Model, ...] = ()
+    groups: pd.DataFrame | None = None

@@ -28,7 +28,7 @@ LimitsFile = Annotated[
     Path | None,
     typer.Option(
         help="What single people will not or cannot change: a CSV of person, feature, low, high, fixed, difficulty, or "
-        "YAML or JSON like `Ada: {job: fixed, income: [null, 60000]}`. People are named as in --id, or by row from 0."
+        "YAML or JSON like `Ada: {job: fixed, income: \\[null, 60000]}`. People are named as in --id, or by row from 0."
     ),
 ]
 MethodName = Annotated[str | None, typer.Option(help="One of `turnabout methods`; picked by the model if left out.")]

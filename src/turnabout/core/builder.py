@@ -25,6 +25,7 @@ from turnabout.core.run import Run
 from turnabout.schema import Category
 from turnabout.typing import Tensor
 
+NOT_ASKED = ("", np.nan, 0, "", "")
 WHY = ("reason", "best_margin", "asked", "binding", "proof")
 
 
@@ -133,7 +134,8 @@ class RecourseBuilder:
             else:
                 reason = f"the best allowed row found is refused by {-margin:.4g}; see what binds."
             self.status[rows[i]] = status
-            self.why[int(rows[i])] = (reason, float(margin) if np.isfinite(margin) else np.nan, ended.asked, binds, "")
+            asked = ended.asked + self.why.get(int(rows[i]), NOT_ASKED)[2]  # in narrower searches too
+            self.why[int(rows[i])] = (reason, float(margin) if np.isfinite(margin) else np.nan, asked, binds, "")
 
     def _binding(self, x: Tensor, best: Tensor, rows: np.ndarray) -> list[str]:
         """What holds the best row back: features at their limit, features that may not change, rules broken."""

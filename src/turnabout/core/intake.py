@@ -38,6 +38,7 @@ class SearchGroup:
     problem: Problem
     rows: np.ndarray  # places among the people read
     complete: bool  # whether x represents all that the original sees of them: proofs need it
+    later: int = 0  # wider searches that follow for those who have no option by then
 
 
 @dataclass(frozen=True)

@@ -109,9 +109,11 @@ def near_first(groups: Iterable[SearchGroup], intake: Intake) -> Iterator[Search
     """
     for group in groups:
         left = group.rows
-        for schema in group.problem.schema.nearer():
+        near = group.problem.schema.nearer()
+        for turn, schema in enumerate(near):
             if len(left):
-                yield replace(group, problem=group.problem.under(schema.features), rows=left, complete=False)
+                narrow, later = group.problem.under(schema.features), len(near) - turn
+                yield replace(group, problem=narrow, rows=left, complete=False, later=later)
             left = left[intake.builder.status[intake.place[left]] != Status.FOUND]
         if len(left):
             yield replace(group, rows=left)

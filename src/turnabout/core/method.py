@@ -218,15 +218,19 @@ class Method(Parameters, ABC):
                 continue
             worker = self if run.late else self._for(group.problem)
             complete = group.complete and worker.problem_.model is group.problem.model
+            share = 1 / (1 + group.later)  # of the time and of the queries: wider searches need theirs
             for start in range(0, len(group.rows), self.chunk):
                 rows = group.rows[start : start + self.chunk]
-                worker._answer(intake, rows, run, complete)
-                done.add(len(rows))
+                with run.within(share):
+                    worker._answer(intake, rows, run, complete, share)
+                ended = intake.builder.status[intake.place[rows]] == Status.FOUND
+                done.add(int(ended.sum()) if group.later else len(rows))
         answer = intake.builder.collect(given, repr(self), run.seconds, self.ranked)
         if self.needs_actions or not providable(problem):
             return answer
         left = None if time_limit is None else max(1e-3, run.left)
-        asked: dict[str, Any] = {"seed": seed, "time_limit": left, "query_limit": query_limit, "refine": refine}
+        rows_left = None if query_limit is None else int(min(map(run.query_left, range(len(given))), default=0))
+        asked: dict[str, Any] = {"seed": seed, "time_limit": left, "query_limit": rows_left, "refine": refine}
         return with_provided(self, answer, options, **asked, limits=limits_within(own_limits, given.index))
 
     def _for(self, problem: Problem) -> Self:
@@ -239,10 +243,11 @@ class Method(Parameters, ABC):
             return self
         return self.clone().fit(problem, self.device_)
 
-    def _answer(self, intake: Intake, rows: np.ndarray, run: Run, complete: bool) -> None:
+    def _answer(self, intake: Intake, rows: np.ndarray, run: Run, complete: bool, share: float = 1.0) -> None:
         """Propose, project, refine, verify and enter, for some people.
 
         complete : whether their encoded rows tell all of them, so that what is proved of these holds for the people.
+        share : of the rows that may still be asked for them.
         """
         problem, builder = self.problem_, intake.builder
         rows = self._those_who_can_move(intake, rows)
@@ -255,7 +260,7 @@ class Method(Parameters, ABC):
         x = intake.x[torch.as_tensor(rows, device=intake.x.device)]
         worker = copy.copy(self)  # so that a fitted method may serve several calls at once
         worker.run, before = run, copy.copy(run)
-        run.allow(len(rows))
+        run.allow(intake.place[rows].tolist(), share)
         chunk = Chunk(problem, intake.table.iloc[rows], x, self.ranked, worker.ask, run, worker.criterion)
         try:
             with run.within(SEARCH):
@@ -264,8 +269,10 @@ class Method(Parameters, ABC):
             if run.options > 1 and proposal.plans is None:
                 worker._look_elsewhere(chunk, verified)
         except ModelError as error:
+            run.charge()
             self._give_up(intake, rows, run, complete, error)
             return
+        run.charge()
         ended = Ended.of(run, before, len(rows))
         if ended.status is Status.FAILED and len(rows) > 1:  # on whose rows? those without an option are searched alone
             for i in np.flatnonzero(~builder.enter(intake.place[rows], verified)):

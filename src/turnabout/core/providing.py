@@ -7,6 +7,7 @@ lie, and the original model accepts the row for every one of these values, in th
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from turnabout.schema.features import GRID_NOISE
 from turnabout.schema.put import put
 
 if TYPE_CHECKING:
+    from turnabout.core.limits import Limit
     from turnabout.core.method import Method
 
 Entry = tuple[int, float, pd.DataFrame, list[tuple[str, float, float]]]  # place of the person, cost, row, ranges
@@ -43,27 +45,34 @@ def with_provided(method: Method, answer: Recourse, options: int, **asked: Any) 
     """
     problem = method.problem_
     features = providable(problem)
+    own: dict[Any, dict[str, Limit]] = asked.pop("limits", None) or {}
     lacks = pd.DataFrame({f.name: answer.people[f.name].isna() for f in features}, index=answer.people.index)
+    for person, limits in own.items():  # who fixes a missing cell does not provide it
+        lacks.loc[person, [f.name for f in features if f.name in limits and limits[f.name].fixed]] = False
     rows = answer.refused & lacks.any(axis=1)
     if not rows.any():
         return answer
     people = answer.people[rows]
     filled = people.copy()
     for f in features:
-        filled[f.name] = put(
-            people[f.name],
-            lacks.loc[rows, f.name].to_numpy(),
-            np.full(int(lacks.loc[rows, f.name].sum()), likely(problem, f)),
-        )
+        mine, value = lacks.loc[rows, f.name].to_numpy(), likely(problem, f)
+        near = [_nearest(f, value, own.get(person, {}).get(f.name)) for person in people.index[mine]]
+        filled[f.name] = put(people[f.name], mine, np.array(near))
     filled = problem.schema.identities.supply(people[list(problem.schema.names)], filled)
-    own = asked.pop("limits", None) or {}
+    limit = asked["query_limit"]  # half of it for the search, the other half for the values of the cells
+    if limit is not None:
+        if limit < 2:
+            return answer
+        asked["query_limit"] = limit // 2
     second = method.find(filled, options=options, limits={p: own[p] for p in filled.index if p in own}, **asked)
     found: list[Entry] = []
     places = np.flatnonzero(rows.to_numpy()).tolist()
     for i, (place, person) in enumerate(zip(places, people.index, strict=True)):
         missing = [f for f in features if lacks.loc[person, f.name]]
-        for base, cost in _bases(second, filled, person):
-            box = _box(problem, filled.iloc[[i]], base, missing)
+        bases = _bases(second, filled, person)
+        most = None if limit is None else limit // 2 // max(1, len(bases) * len(missing))
+        for base, cost in bases:
+            box = _box(problem, filled.iloc[[i]], base, missing, own.get(person, {}), most)
             if box is not None:
                 row, ranges, margin = box
                 row = row.assign(cost=cost + PRICE * len(missing), margin=margin)
@@ -98,9 +107,7 @@ def likely(problem: Problem, feature: Number) -> float:
         margin = problem.margin(x)
         x = x[margin >= 0] if bool((margin >= 0).any()) else x
         value = float(feature.units(x[:, s.start].median())) if len(x) else value
-    step = feature.choice_step
-    first, last = math.ceil(low / step - GRID_NOISE), math.floor(high / step + GRID_NOISE)
-    return float(feature.canonical(np.array([min(max(round(value / step), first), last) * step]))[0])
+    return _nearest(feature, value, None)
 
 
 def _bases(second: Recourse, filled: pd.DataFrame, person: Any) -> list[tuple[pd.DataFrame, float]]:
@@ -113,11 +120,17 @@ def _bases(second: Recourse, filled: pd.DataFrame, person: Any) -> list[tuple[pd
 
 
 def _box(
-    problem: Problem, own: pd.DataFrame, base: pd.DataFrame, missing: list[Number]
+    problem: Problem,
+    own: pd.DataFrame,
+    base: pd.DataFrame,
+    missing: list[Number],
+    limits: Mapping[str, Limit],
+    most: int | None,
 ) -> tuple[pd.DataFrame, list[tuple[str, float, float]], float] | None:
     """The widest ranges around the likely values, one cell after the other, in which all rows are accepted and allowed.
 
-    own : the person's row with the likely values.
+    own : the person's row with the likely values.  limits : what they say of their cells.  most : rows to be asked
+    about each cell.
     None without such ranges, or where one is narrower than a clear difference and ends on both sides: hardly anybody
     could provide that. Otherwise the row at the ends that are hardest to reach, the ranges, and the least margin of any
     row in the box.
@@ -128,8 +141,10 @@ def _box(
     clear = {f.name: apart[problem.schema.index(f.name)] * f.span for f in missing}
     for f in missing:
         there = float(base[f.name].iloc[0])
-        values = _values(f, there)
         few = table.iloc[np.unique(np.linspace(0, len(table) - 1, BOX).astype(int))] if len(table) > BOX else table
+        values = _values(f, there, limits.get(f.name), MOST if most is None else min(MOST, most // len(few)))
+        if not len(values):
+            return None
         rows = pd.concat([few] * len(values), ignore_index=True)
         rows[f.name] = put(rows[f.name], np.ones(len(rows), dtype=bool), np.repeat(values, len(few)))
         rows = _consistent(problem, rows, provided)
@@ -165,11 +180,28 @@ def _keeps_rules(problem: Problem, own: pd.DataFrame, rows: pd.DataFrame, provid
     return (problem.violation(x, x_new) <= 0).cpu().numpy()
 
 
-def _values(feature: Number, there: float) -> np.ndarray:
-    """Values that a plan may choose for anybody, the likely one among them."""
+def _steps(feature: Number, limit: Limit | None) -> tuple[int, int]:
+    """The first and the last multiple of the step that a plan may choose for anybody with such a limit."""
     step, (low, high) = feature.choice_step, feature.choice_ends
-    first, last = math.ceil(low / step - GRID_NOISE), math.floor(high / step + GRID_NOISE)
-    apart = max(1, math.ceil((last - first + 1) / MOST))
+    if limit is not None:
+        low = low if limit.low is None else max(low, limit.low)
+        high = high if limit.high is None else min(high, limit.high)
+    return math.ceil(low / step - GRID_NOISE), math.floor(high / step + GRID_NOISE)
+
+
+def _nearest(feature: Number, value: float, limit: Limit | None) -> float:
+    """The value, or what lies nearest to it within a limit."""
+    first, last = _steps(feature, limit)
+    step = feature.choice_step
+    return float(feature.canonical(np.array([min(max(round(value / step), first), max(first, last)) * step]))[0])
+
+
+def _values(feature: Number, there: float, limit: Limit | None, most: int) -> np.ndarray:
+    """Values that a plan may choose for somebody, the likely one among them; none where it is not."""
+    step, (first, last) = feature.choice_step, _steps(feature, limit)
+    if most < 1 or not first <= round(there / step) <= last:
+        return np.zeros(0)
+    apart = max(1, math.ceil((last - first + 1) / most))
     own = round(there / step)
     places = np.arange(own - (own - first) // apart * apart, last + 1, apart)
     return np.asarray(feature.canonical(places * step))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -48,6 +48,9 @@ class Run:
     asked: int = 0  # rows asked of the model or its compiled form
     queries_left: float = math.inf  # rows of the original that a search may still ask for the people now searched
     reserved: float = 0.0  # and rows kept for verifying what it finds
+    granted: float = 0.0  # both together, as the search began
+    searched: tuple[int, ...] = ()  # whom it is about
+    spent: dict[int, float] = field(default_factory=dict)  # rows of the original asked for each person so far
     skipped: int = 0  # rows that were not asked because none was left
     failed: int = 0  # rows on which the model failed
     failure: str = ""  # what it said when it failed last
@@ -63,13 +66,25 @@ class Run:
 
     # -- queries ----------------------------------------------------------------------------------------------
 
-    def allow(self, people: int) -> None:
-        """Begin to search so many people: each brings their own share of queries."""
-        self.cut = False
+    def allow(self, people: Iterable[int], share: float = 1.0) -> None:
+        """Begin to search some people: each brings such a share of the queries that they have left."""
+        self.cut, self.searched = False, tuple(people)
         if self.query_limit is not None:
-            mine = self.query_limit * people
-            self.reserved = min(mine // 2, 2 * self.options * people)
+            mine = int(share * sum(self.query_left(person) for person in self.searched))
+            self.reserved = min(mine // 2, 2 * self.options * len(self.searched))
             self.queries_left = mine - self.reserved
+            self.granted = mine
+
+    def query_left(self, person: int) -> float:
+        """The rows of the original that may still be asked for a person."""
+        return math.inf if self.query_limit is None else self.query_limit - self.spent.get(person, 0.0)
+
+    def charge(self) -> None:
+        """End a search: what it asked is shared out among the people who were searched."""
+        if self.query_limit is not None and self.searched:
+            each = (self.granted - self.queries_left - self.reserved) / len(self.searched)
+            self.spent.update({person: self.spent.get(person, 0.0) + each for person in self.searched})
+            self.searched = ()
 
     def spend(self, rows: int, verifying: bool = False) -> int:
         """How many of these rows of the original may be asked; they count as asked, the others as skipped."""

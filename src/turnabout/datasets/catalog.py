@@ -36,7 +36,8 @@ def load(name: str, advice: bool = False) -> Dataset:
     """The data set of that name, cleaned, with its reviewed schema.
 
     advice : with a schema for letters: useful steps, least changes and reach by hand, and what a careful officer would
-        not advise held fixed. Without it every legal value may be chosen, as in published figures.
+        not advise held fixed. Without it every legal value may be chosen, as in published figures. The levels of
+        German's `status` stand in another order then: a network on encoded rows must be trained with that schema.
 
     Names of files with a known defect ("carla-heloc", ...) must be asked for in full, and warn.
 

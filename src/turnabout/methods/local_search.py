@@ -175,8 +175,10 @@ class LocalSearch(Method):
             return rows, self.problem_.cost(x, rows), self._margins(rows)
         rows, kept = rows.clone(), torch.zeros_like(rows[:, 0], dtype=torch.bool)
         for part in self.run.parts(len(rows), max(1, len(rows)), "snap"):
-            rows[part] = self.problem_.snap(x[part], rows[part])
             kept[part] = self.problem_.violation(x[part], rows[part]) <= 0
+            broken = (~kept[part]).nonzero().squeeze(1) + part.start  # legal values as they are, but for the rules
+            rows[broken] = self.problem_.snap(x[broken], rows[broken])
+            kept[broken] = self.problem_.violation(x[broken], rows[broken]) <= 0
         return rows, self.problem_.cost(x, rows), self._margins(rows).masked_fill_(~kept, -torch.inf)
 
     def _count(self, choices: LegalRows, cap: Tensor, best: Incumbent, complete: Tensor) -> None:

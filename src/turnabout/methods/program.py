@@ -217,6 +217,8 @@ class PersonProgram:
 
     def highest(self, seconds: float) -> float:
         """A bound on the margin of every row that keeps the rules; -inf where no row keeps them."""
+        if not self.runs:  # nothing is left to choose
+            return self.margin if float(self.problem.violation(self.x, self.x)[0]) <= 0 else -np.inf
         gain = self.gain
         scale = SCALE / max(1e-12, float(np.abs(gain).max(initial=0.0)))
         result = self._milp(-scale * gain, -1e-6).solve(seconds, 0.0)

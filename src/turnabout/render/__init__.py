@@ -5,11 +5,13 @@ Pictures need `pip install "turnabout[plot]"`; importing this room does not.
 write_plan, draw_plan, save_plan, draw_strokes : one person's plan.
 draw_waterfall, draw_overlay, write_attribution, write_highlight : one person's attribution, image or text.
 draw_risk_curve, draw_landings, draw_landing_histogram, draw_groups, draw_sweep : reports.
+draw_board, save_board : leader boards.
 audit_page, explain_page : self-contained pages, from the documents of `turnabout audit` and `turnabout explain`.
 """
 
 from turnabout.render.attribution_drawing import draw_waterfall, write_attribution
 from turnabout.render.audit_page import audit_page
+from turnabout.render.board_drawing import draw_board, save_board
 from turnabout.render.drawing import draw_strokes
 from turnabout.render.explain_page import explain_page
 from turnabout.render.highlight import write_highlight
@@ -21,6 +23,7 @@ from turnabout.render.sweep import draw_sweep
 
 __all__ = [
     "audit_page",
+    "draw_board",
     "draw_groups",
     "draw_landing_histogram",
     "draw_landings",
@@ -31,6 +34,7 @@ __all__ = [
     "draw_sweep",
     "draw_waterfall",
     "explain_page",
+    "save_board",
     "save_plan",
     "write_attribution",
     "write_highlight",

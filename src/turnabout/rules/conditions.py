@@ -12,7 +12,7 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.grid import Grid
+from turnabout.rules.grid import LegalGrid
 from turnabout.rules.rule import TOLERANCE, check_feature, find_feature
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.typing import Json, Level, Tensor, as_float
@@ -165,7 +165,7 @@ class BoundCondition:
         declared, start = schema.features[feature], schema.slices[feature].start
         self.columns = slice(start, start + len(declared.value_columns))
         self.indicator = schema.slices[feature].stop - 1 if declared.missing else -1
-        self.grid = Grid(schema, [feature]) if isinstance(declared, Scalar) else None
+        self.grid = LegalGrid(schema, [feature]) if isinstance(declared, Scalar) else None
         self.may_move = declared.moves != "fixed"
         self.target: Tensor | None = None
         if level is not None and isinstance(declared, Category):

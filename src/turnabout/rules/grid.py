@@ -11,7 +11,7 @@ from turnabout.schema import Scalar, Schema
 from turnabout.typing import Tensor
 
 
-class Grid:
+class LegalGrid:
     """Legal values of some scalar features, one column each: a person's own value and the grid they may reach."""
 
     def __init__(self, schema: Schema, features: Sequence[int]):

@@ -11,7 +11,7 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.grid import Grid
+from turnabout.rules.grid import LegalGrid
 from turnabout.rules.rule import TOLERANCE, BoundRule, LinearForm, Rule, check_feature, check_name, find_feature
 from turnabout.schema import Category, Number, Scalar, Schema
 from turnabout.typing import Tensor, as_float
@@ -119,7 +119,7 @@ class BoundLinear(BoundRule):
         self.a, self.b = a / length, b / length
         self.scalars = [f for f in self.features if isinstance(schema.features[f], Scalar)]
         self.categories = [f for f in self.features if isinstance(schema.features[f], Category)]
-        self.grid = Grid(schema, self.scalars)
+        self.grid = LegalGrid(schema, self.scalars)
         self.a_grid = self.a[self.grid.columns]  # (m,)
         self.fine = torch.tensor([isinstance(schema.features[f], Number) for f in self.scalars], dtype=torch.bool)
         self._refuse_impossible()

@@ -142,12 +142,11 @@ class Draft:
 
     def _identities(self) -> None:
         """Columns that are computed from others, as far as exact relations tell."""
-        numbers = {n: v for n, v in self._numbers().items() if isinstance(self.features[n], (Number, Binary))}
+        numbers = {n: floats(self.table[n]) for n, f in self.features.items() if _counts(f)}
         levels = {n: self.table[n].to_numpy(dtype=object) for n, f in self.features.items() if isinstance(f, Category)}
-        numbers = {n: v for n, v in numbers.items() if self._is_numeric(n)}
         for relation in find_relations(numbers, levels):
             name, feature = relation.target, self.features[relation.target]
-            if name in self.said or not self._leak_free(name):
+            if name in self.said or not self._leak_free(name) or not isinstance(feature, (Number, Binary)):
                 continue
             low, high = (feature.low, feature.high) if isinstance(feature, Number) else (0.0, 1.0)
             whole, way = relation.decimals == 0, feature.moves
@@ -159,10 +158,6 @@ class Draft:
             )  # fmt: skip
             keeps = f" As a consequence it may only {'rise' if way == 'up' else 'fall'}." if directed else ""
             self._note(name, f"computed from others: {relation.formula}, in {relation.share:.1%} of the rows.{keeps}")
-
-    def _is_numeric(self, name: str) -> bool:
-        feature = self.features[name]
-        return isinstance(feature, Number) or all(isinstance(v, (int, float)) for v in getattr(feature, "levels", ()))
 
     def _choices(self) -> None:
         """Steps that people use, changes worth making and how far people go, of numbers that move."""
@@ -188,6 +183,13 @@ class Draft:
             if provide:
                 self._note(name, "a missing cell can be provided: plans say between which values it must lie.")
             self._note(name, f"plans change it {step}by at least {drafted.least_change:g}, {drafted.reach}.")
+
+
+def _counts(feature: Feature) -> bool:
+    """Whether the values of a feature are numbers."""
+    return isinstance(feature, Number) or (
+        isinstance(feature, Levels) and all(isinstance(level, (int, float)) for level in feature.levels)
+    )
 
 
 def _is_a_mark(feature: Feature) -> bool:

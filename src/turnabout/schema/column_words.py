@@ -104,7 +104,8 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
         "rates or the economy": _listed(
             "unemployment, unemp, unem, inflation, gdp, cpi, euribor, libor, sofr, prime rate, base rate, index, "
             "arbeitslos*, desempleo, chomage, market, industry rate, emp var rate, cons price, cons conf, nr "
-            "employed, interest rate, int rate, zinssatz, taux d interet, tasa de interes, apr, hpi, house price"
+            "employed, interest rate, int rate, *zinssatz, *zins, taux d interet, tasa de interes, apr, hpi, "
+            "house price"
         ),
         "what another applicant has": _listed(
             "joint, coapplicant*, co applicant*, coborrower*, co borrower*, cosigner*, mitantragsteller*, "
@@ -119,7 +120,8 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     "worse": {
         "debts or arrears": _listed(
             "debt, debts, liabilit*, owed, outstanding, overdue, arrears, late, delay, delq, delinq*, past due, "
-            "pastdue, default*, behind, utilization, utilisation, burden, dti, ltv, schulden, dette, dettes, "
+            "pastdue, default*, behind, utilization, utilisation, burden, dti, ltv, *schulden, "
+            "uberfallig*, ruckstand*, kreditbetrag, kredithohe, darlehensbetrag, impaye*, atraso*, dette, dettes, "
             "deuda, debito, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, dpd, "
             "debtratio, unpaid, rule violation*, violation*, utilized, utilised, util, utils, loan balance, card "
             "balance, revolving balance, outstanding balance, revol bal, tot bal, total bal, il bal, saldo deudor, to "
@@ -139,7 +141,8 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     # amounts of which a person can move a part: how far they get depends on where they stand
     "amounts": {
         "amounts": _listed(
-            "*inc, income, salary, salaries, wage, wages, earning*, revenue, einkommen, gehalt, lohn, revenu, "
+            "*inc, income, salary, salaries, wage, wages, earning*, revenue, *einkommen, *gehalt, *lohn, "
+            "*guthaben, kreditbetrag, kredithohe, darlehensbetrag, revenu, "
             "revenus, salaire, ingreso, ingresos, salario, reddito, stipendio, savings, net worth, netw, "
             "networth, liq, assets, loan amount, loan amnt, loanamt, loan amt, credit amount, amount requested, "
             "utilized, utilised, balance, amount, amounts, amnt, amt, betrag, montant, importe, importo, "
@@ -149,11 +152,11 @@ WORDS: dict[Kind, dict[str, list[str]]] = {
     # advice does not lower these
     "better": {
         "income, savings or education": _listed(
-            "income, salary, salaries, wage, wages, earning*, revenue, savings, saving, wealth, assets, equity, "
-            "deposit, down payment, downpayment, net worth, netw, networth, liq, liquid assets, *inc, einkommen, "
-            "gehalt, lohn, ersparnis*, revenu, revenus, salaire, epargne, ingreso, ingresos, salario, ahorro*, "
-            "reddito, stipendio, education, degree, schooling, *school, diploma, graduate*, college, university, "
-            "qualification, bildung, abschluss, educacion, istruzione"
+            "income, salary, salaries, wage, wages, earning*, revenue, savings, saving, *guthaben, wealth, assets, "
+            "equity, deposit, down payment, downpayment, net worth, netw, networth, liq, liquid assets, *inc, "
+            "*einkommen, *gehalt, *lohn, ersparnis*, revenu, revenus, salaire, epargne, ingreso, ingresos, salario, "
+            "ahorro*, reddito, stipendio, education, degree, schooling, *school, diploma, graduate*, college, "
+            "university, qualification, bildung, abschluss, educacion, istruzione"
         ),
         "accounts in good order": _listed(
             "satisfactory, good standing, never delinq*, never delq, never late, paid on time, paid off"
@@ -165,10 +168,15 @@ SHARE_OF = ("to", "per")
 SPLIT = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_a-zA-Z]+")
 
 
+def without_accents(text: str) -> str:
+    """Letters as they are written without accents."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return plain.replace("ß", "ss")
+
+
 def words_of(name: str) -> list[str]:
     """The words of a column's name: "NumInqLast6M" -> num, inq, last, 6, m."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
-    return [word.lower() for word in SPLIT.findall(plain.replace("ß", "ss"))]
+    return [word.lower() for word in SPLIT.findall(without_accents(name))]
 
 
 def says(name: str, kind: Kind) -> str | None:

@@ -17,7 +17,9 @@ from turnabout.schema.levels import Binary, Category, Ordinal, check_levels
 from turnabout.schema.number import Number
 from turnabout.schema.passthrough import Passthrough
 from turnabout.schema.raw_cells import floats
+from turnabout.schema.reach import Reach
 from turnabout.schema.schema import Schema
+from turnabout.schema.text_bands import in_order
 from turnabout.typing import Moves, as_tuple
 
 MANY_LEVELS = 50  # a text column with more levels than this and hardly a repeat is an identifier, not a category
@@ -150,6 +152,9 @@ def _guess_present(
         return _pass(name, f"{why} (name it in categorical= if it really is a category)", shared, notes)
     if odd := [v for v in values if not isinstance(v, CELLS)]:
         return _pass(name, f"holds {odd[0]!r}, which is no number and no text", shared, notes)
+    if not as_category and (ordered := in_order(values.tolist())) is not None:
+        notes.append(f"{name}: texts that hold amounts, taken in their order, from {ordered[0]!r} to {ordered[-1]!r}.")
+        return Ordinal(name, levels=ordered, reach=Reach(steps=1), **shared)
     return _levels(name, sorted(values.tolist(), key=lambda v: (isinstance(v, str), v)), shared, notes)
 
 

@@ -40,7 +40,7 @@ class Reach:
     years: float = 1.0
     low: float | None = None
     high: float | None = None
-    usual: float | tuple[float, ...] = ()
+    usual: float | tuple[float, ...] | None = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -80,7 +80,8 @@ class Reach:
             return replace(self, usual=())
         share = self.shares[turn]
         short = {name: value * share for name in DISTANCES if (value := getattr(self, name)) is not None}
-        return replace(self, **short, usual=())
+        steps = None if self.steps is None else min(self.steps, max(1, math.floor(self.steps * share + 1e-9)))
+        return replace(self, **short, steps=steps, usual=())
 
     def to_dict(self) -> Json:
         """The limits that are given."""
@@ -111,7 +112,7 @@ class Reach:
 
 def _shares(usual: object) -> tuple[float, ...]:
     """Rising shares below 1, of a share or several."""
-    given = tuple(usual) if isinstance(usual, (list, tuple)) else (usual,)
+    given = () if usual is None else tuple(usual) if isinstance(usual, (list, tuple)) else (usual,)
     if not all(is_number(v) and 0 < v <= 1 for v in given) or list(given) != sorted(set(given)):
         raise SchemaError(
             f"a reach has usual={shown(usual)}.", hint="use a share above 0, 1 at most, or rising ones: [0.2, 0.5]."

@@ -12,7 +12,7 @@ import torch
 
 from turnabout.documents import shown
 from turnabout.errors import RuleError
-from turnabout.rules.grid import Grid
+from turnabout.rules.grid import LegalGrid
 from turnabout.rules.regions.around import Around
 from turnabout.rules.rule import TOLERANCE, BoundRule, LinearForm, Rule, find_feature
 from turnabout.schema import Binary, Category, Scalar, Schema
@@ -62,7 +62,7 @@ class BoundRegion(BoundRule):
                 scalars.append(f)
             else:
                 groups.append(list(range(s.start, s.start + len(feature.value_columns))))
-        self.grid = Grid(schema, scalars)
+        self.grid = LegalGrid(schema, scalars)
         widest = max(map(len, groups), default=0)
         padded = [g + [schema.d] * (widest - len(g)) for g in groups]
         self.group = torch.tensor(padded, dtype=torch.long).reshape(len(groups), widest)
