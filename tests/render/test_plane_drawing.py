@@ -48,8 +48,11 @@ def test_the_shaded_region_is_the_accepted_one():
     matplotlib.pyplot.close(ax.figure)
 
 
-def test_a_model_that_refuses_all_is_drawn():
-    ax = draw_plane(PEOPLE, MARGINS - 10, MOVES)
+@pytest.mark.parametrize(("shift", "is_shaded"), [(-10, False), (10, True)])
+def test_a_model_that_gives_everybody_the_same_answer_is_drawn(shift, is_shaded):
+    ax = draw_plane(PEOPLE, MARGINS + shift, MOVES)
+    paths = [path for artist in ax.collections if artist.get_zorder() == 0 for path in artist.get_paths()]
+    assert any(path.contains_point((0.5, 0.4)) for path in paths) is is_shaded
     assert by_label(ax)["option"].get_offsets().tolist() == [[1.5, 0.5]]
     matplotlib.pyplot.close(ax.figure)
 

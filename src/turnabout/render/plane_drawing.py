@@ -50,8 +50,9 @@ def draw_plane(
     from matplotlib.collections import LineCollection
 
     x, y, m = margins.columns.to_numpy(float), margins.index.to_numpy(float), margins.to_numpy(float)
-    if m.min() < 0 <= m.max():
+    if m.max() >= 0:
         ax.contourf(x, y, m, levels=[0, m.max() + 1], colors=[YES], zorder=0)
+    if m.min() < 0 <= m.max():
         ax.contour(x, y, m, levels=[0], colors=BOUNDARY, linewidths=0.8, linestyles="--", zorder=1)
     for good, label, color, marker, size, alpha in CLOUDS:
         part = people[people["good"].astype(bool) == good]
