@@ -72,9 +72,9 @@ class Grid:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        set_(self, "data", _names("data set", self.data, datasets.names(defective=True)))
-        set_(self, "models", _names("model", self.models, LEARNERS))
-        _names("protocol", self.protocol if isinstance(self.protocol, str) else (self.protocol,), PROTOCOLS)
+        set_(self, "data", known_names("data set", self.data, datasets.names(defective=True)))
+        set_(self, "models", known_names("model", self.models, LEARNERS))
+        known_names("protocol", self.protocol if isinstance(self.protocol, str) else (self.protocol,), PROTOCOLS)
         given = every_method() if self.methods in (None, "all") else _listed(self.methods)
         entrants = tuple(Entrant.of(one) for one in given)
         labels = [entrant.label for entrant in entrants]
@@ -156,7 +156,7 @@ def _listed(given: Any) -> Iterable[Any]:
     return listed
 
 
-def _names(what: str, given: Any, known: Collection[str]) -> tuple[str, ...]:
+def known_names(what: str, given: Any, known: Collection[str]) -> tuple[str, ...]:
     """One name or several, each of them known."""
     names = (given,) if isinstance(given, str) else as_tuple(given)
     if not names:

@@ -1,6 +1,6 @@
 """The command line: parse, call one public function, print. Data on stdout, talk on stderr."""
 
-from turnabout.cli import auditing, comparing, explaining, plans, recourse, training
+from turnabout.cli import auditing, comparing, explaining, picturing, plans, recourse, training
 from turnabout.cli.app import app, main
 from turnabout.cli.named_files import read_table
 from turnabout.cli.screen import frame_table
@@ -12,6 +12,7 @@ __all__ = [
     "explaining",
     "frame_table",
     "main",
+    "picturing",
     "plans",
     "read_table",
     "recourse",
