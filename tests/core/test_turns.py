@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 import turnabout as ta
 from turnabout import Category, Number, Schema
@@ -142,3 +145,17 @@ def test_steps_are_shortened_in_a_turn_as_distances_are():
     assert [Reach(steps=50, usual=TURNS).near(turn).steps for turn in range(3)] == [10, 25, 50]
     assert Reach(steps=1, usual=0.1).near(0).steps == 1
     assert Reach(absolute=1, usual=None) == Reach(absolute=1)
+
+
+def test_nobody_who_could_provide_a_cell_is_impossible_where_no_query_is_left():
+    """The margin is income - debt - 500, and a missing income counts as none."""
+    income = Number("income", low=0, high=1000, step=10, missing=True, provide=True)
+    schema = Schema((income, Number("debt", high=3, step=1)))
+    table = pd.DataFrame({"income": [0.0, 1000.0], "debt": [3, 0]})
+    classifier = make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0), LogisticRegression())
+    classifier.fit(table, [0, 1])[-1].coef_ = np.array([[1.0, -1.0]])
+    classifier[-1].intercept_ = np.array([-500.0])
+    method = ta.methods.LocalSearch().fit(ta.Problem(schema, ta.models.wrap(classifier, schema)))
+    people = pd.DataFrame({"income": [np.nan], "debt": [2]})
+    assert method.find(people).status[0] == "FOUND"  # by a payslip of more than 500
+    assert method.find(people, query_limit=1).status[0] in ("NOT_FOUND", "UNFINISHED")

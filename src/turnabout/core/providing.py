@@ -53,6 +53,8 @@ def with_provided(method: Method, answer: Recourse, options: int, **asked: Any) 
     if not rows.any():
         return answer
     people = answer.people[rows]
+    could = {person: [f.name for f in features if lacks.loc[person, f.name]] for person in people.index}
+    answer = _unproved(answer, could)
     filled = people.copy()
     for f in features:
         mine, value = lacks.loc[rows, f.name].to_numpy(), likely(problem, f)
@@ -68,7 +70,7 @@ def with_provided(method: Method, answer: Recourse, options: int, **asked: Any) 
     found: list[Entry] = []
     places = np.flatnonzero(rows.to_numpy()).tolist()
     for i, (place, person) in enumerate(zip(places, people.index, strict=True)):
-        missing = [f for f in features if lacks.loc[person, f.name]]
+        missing = [f for f in features if f.name in could[person]]
         bases = _bases(second, filled, person)
         most = None if limit is None else limit // 2 // max(1, len(bases) * len(missing))
         for base, cost in bases:
@@ -77,9 +79,6 @@ def with_provided(method: Method, answer: Recourse, options: int, **asked: Any) 
                 row, ranges, margin = box
                 row = row.assign(cost=cost + PRICE * len(missing), margin=margin)
                 found.append((place, float(row["cost"].iloc[0]), row, ranges))
-    answer = _unproved(
-        answer, {person: [f.name for f in features if lacks.loc[person, f.name]] for person in rows[rows].index}
-    )
     return _merged(problem.schema, answer, found, options) if found else answer
 
 
