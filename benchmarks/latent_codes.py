@@ -11,7 +11,6 @@ second of processor time, on one thread. `possible` asks `LocalSearch`, which pr
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import time
@@ -26,7 +25,6 @@ from rich.console import Console
 from rich.table import Table
 
 import turnabout as ta
-from turnabout.core import Run
 from turnabout.methods import Cchvae, Cruds, Revise, TabsynQ, TabsynSvdd
 from turnabout.methods.latent import LatentMethod
 
@@ -55,9 +53,7 @@ class Line:
 
 def unlawful(method: LatentMethod, x: torch.Tensor) -> int:
     """Proposals of the search that are no legal rows of the person, before the core sees them."""
-    worker = copy.copy(method)
-    worker.run = Run()
-    rows = worker._search(x).x_new
+    rows = method.propose(x).x_new
     owner, slot = torch.isfinite(rows).all(-1).nonzero(as_tuple=True)
     rows = rows[owner, slot]
     return int(((method.problem_.snap(x[owner], rows) - rows).abs() > 1e-9).any(1).sum())

@@ -70,9 +70,8 @@ def refused(n: int = 60) -> pd.DataFrame:
 
 def proposals(method: Face, people: pd.DataFrame) -> tuple[torch.Tensor, torch.Tensor]:
     """What a fitted method's own search proposes: rows x (m, d) and proposals (m, d), before the core mends any."""
-    method.run = Run()
     x = method.problem_.schema.encode(people)
-    x_new = method._search(x).x_new
+    x_new = method.propose(x).x_new
     there = torch.isfinite(x_new).all(2)
     return x.unsqueeze(1).expand_as(x_new)[there], x_new[there]
 

@@ -39,7 +39,7 @@ def searching(method, **run):
 
 def proposed(method, x):
     """Rows a search proposes, and whose each is."""
-    rows = searching(method, options=2)._search(x).x_new
+    rows = method.propose(x, options=2).x_new
     owner, slot = torch.isfinite(rows).all(-1).nonzero(as_tuple=True)
     return x[owner], rows[owner, slot]
 
@@ -135,7 +135,8 @@ def test_the_threshold_is_a_quantile_of_accepted_people(cls, fitted):
     assert torch.equal(method.anchors_, accepted)
     share = (method.density(accepted) < method.threshold_).double().mean()
     assert float(share) == pytest.approx(0.1, abs=2 / len(accepted))
-    assert method.criterion(accepted, accepted).double().mean() == pytest.approx(1 - share)
+    if cls is not Cruds:  # which asks for confidence, too
+        assert method.criterion(accepted, accepted).double().mean() == pytest.approx(1 - share)
 
 
 @every
@@ -154,7 +155,7 @@ def test_strange_rows_do_not_meet_the_criterion(cls, fitted):
     job = SCHEMA.slices[NAMES.index("job")]
     strange[:, 1], strange[:, 2] = 1.0, 1.0  # nobody earns most and owes most
     strange[:, job] = torch.tensor([1.0, 0.0, 0.0], dtype=x.dtype)  # without work
-    assert method.criterion(x, x).double().mean() > 0.8
+    assert (method.density(x) >= method.threshold_).double().mean() > 0.8
     assert method.criterion(x, strange).double().mean() < 0.1
 
 

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 
 from turnabout import metrics
 from turnabout.bench.case import BenchCase
-from turnabout.core import Recourse
+from turnabout.core import Method, Recourse
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ MEASURES = (
     BoardMeasure("found", "found", 2, OWN),
     BoardMeasure("valid", "validity", 2, OWN),
     BoardMeasure("violations", "violations", 2, OWN),
+    BoardMeasure("broken_proposals", "broken proposals", 2, OWN),
     BoardMeasure("cost", "cost", 2, OWN),
     BoardMeasure("changes", "changes", 1, OWN),
     BoardMeasure("retrained", "retrained", 2, OWN),
@@ -47,11 +49,15 @@ MEASURES = (
 TIMES = ("seconds", "people_per_second")
 """Measures that no seed repeats."""
 LEAST_GROUP = 10  # people without whom a group's mean says nothing
-SAME = 1e-9
 
 
-def measured(case: BenchCase, answer: Recourse, several: Recourse | None, seed: int) -> dict[str, Any]:
-    """The measures of an answer; `several` is the same method's answer with more options, for the diversity.
+def measured(
+    case: BenchCase, answer: Recourse, several: Recourse | None, seed: int, broken: pd.Series | None = None
+) -> dict[str, Any]:
+    """The measures of an answer.
+
+    several : the same method's answer with more options, for the diversity.
+    broken : as `broken_proposals` of the same method.
 
     values : lists, one entry for each refused person in their order, None where a person has none.
     wholes : measures of the answer as a whole, each with its interval: [value, low, high].
@@ -83,6 +89,8 @@ def measured(case: BenchCase, answer: Recourse, several: Recourse | None, seed: 
         table["violations"] = _violations(case, answer).reindex(people)
     if several is not None:
         table["diversity"] = _diversity(case, several).reindex(people)
+    if broken is not None:
+        table["broken_proposals"] = broken.reindex(people)
     for judge in case.judges:
         for column, numbers in judge(answer).reindex(people).items():
             table[str(column)] = numbers.astype(float)
@@ -116,24 +124,38 @@ def _diversity(case: BenchCase, several: Recourse) -> pd.Series:
 
 
 def _violations(case: BenchCase, answer: Recourse) -> pd.Series:
-    """For each person with an option, 1 where their first one moves what is fixed or goes the wrong way, else 0.
+    """For each person with an option, 1 where their first one breaks a limit, else 0.
 
-    Read from the printed rows, apart from the checks that every option has passed.
+    Read from the printed rows, apart from the checks that every option has passed. People who are asked to provide a
+    missing cell are left out.
     """
     schema = case.problem.schema
     first = answer.options[answer.options.index.get_level_values("option") == 0].droplevel("option")
+    first = first.drop(answer.provided.index.get_level_values("person").unique(), errors="ignore")
     x, x_new = schema.read(answer.people.loc[first.index]).x, schema.read(first).x
-    broken = np.zeros(len(first), dtype=bool)
-    for f, columns in zip(schema, schema.slices):
-        apart = (x_new - x)[:, columns].nan_to_num()
-        if f.kind == "derived":
-            continue
-        if f.moves == "fixed":
-            broken |= (apart.abs() > SAME).any(1).numpy()
-        elif f.moves in ("up", "down"):
-            way = 1.0 if f.moves == "up" else -1.0
-            broken |= (way * apart[:, 0] < -SAME).numpy()
-    return pd.Series(broken.astype(float), index=first.index)
+    broken = metrics.broken_limits(case.problem, x, x_new)
+    return pd.Series(broken.any(axis=1).to_numpy(dtype=float), index=first.index)
+
+
+def broken_proposals(case: BenchCase, method: Method, seed: int) -> pd.Series:
+    """For each person, 1 where a row that the search itself proposes breaks a limit of theirs, else 0.
+
+    Nothing is mended before. Limits are what is fixed, directions, ranges and one level of each category. People
+    without a proposal, and those with an unreadable cell, have no entry.
+    """
+    reading = case.problem.schema.read(case.people)
+    readable = np.flatnonzero(~(reading.lost | reading.unreadable.any(1)))
+    owners, broken = [np.zeros(0, dtype=int)], [np.zeros(0, dtype=bool)]
+    for start in range(0, len(readable), method.chunk):
+        part = readable[start : start + method.chunk]
+        x = reading.x[torch.as_tensor(part)]
+        x_new = method.propose(x, seed=seed).x_new.cpu().to(x.dtype)
+        owner, slot = torch.isfinite(x_new).all(-1).nonzero(as_tuple=True)
+        kinds = metrics.broken_limits(case.problem, x[owner], x_new[owner, slot])
+        owners.append(part[owner.numpy()])
+        broken.append(kinds[["fixed", "direction", "range", "one_of_k"]].any(axis=1).to_numpy(dtype=bool))
+    person = case.people.index[np.concatenate(owners)]
+    return pd.Series(np.concatenate(broken), index=person, dtype=float).groupby(level=0).max()
 
 
 def _group_gap(case: BenchCase, table: pd.DataFrame) -> float | None:

@@ -16,10 +16,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from turnabout.bench.bench_grid import BenchCell, Grid
 from turnabout.bench.case import BenchCase
 from turnabout.bench.cell_lines import CellLines
-from turnabout.bench.cell_measures import measured
+from turnabout.bench.cell_measures import broken_proposals, measured
 from turnabout.bench.entrants import nothing_done
 from turnabout.bench.leader_board import Board
 from turnabout.bench.protocols import PROTOCOLS
@@ -130,10 +132,19 @@ def _one_thread() -> None:
 # -- a cell -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """A method fitted to a case, how long that took, and what its search proposes."""
+
+    method: Method
+    seconds: float
+    broken: pd.Series
+
+
 def work(unit: Unit) -> Lines:
     """The lines of some cells that share a fitted method."""
     lines: Lines = []
-    fitted: tuple[Method, float] | None = None
+    fitted: Fitted | None = None
     for cell in unit.cells:
         begin = time.perf_counter()
         try:
@@ -145,7 +156,8 @@ def work(unit: Unit) -> Lines:
                     problem = _own(case.problem)
                     start = time.perf_counter()
                     method = cell.entrant.method.clone().fit(problem)
-                    fitted = method, time.perf_counter() - start
+                    seconds = time.perf_counter() - start
+                    fitted = Fitted(method, seconds, broken_proposals(case, method, cell.seed))
                 lines.append(_line(cell, unit) | _measured(cell, case, fitted, unit))
         except Exception as error:  # a method of somebody else may raise anything; the other cells go on
             reason = error.message if isinstance(error, TurnaboutError) else str(error)
@@ -166,12 +178,12 @@ def _case(protocol: str, data: str, model: str, seed: int, people: int | None, r
     return PROTOCOLS[protocol].pose(data, model, seed, people, retrained)
 
 
-def _measured(cell: BenchCell, case: BenchCase, fitted: tuple[Method, float] | None, unit: Unit) -> dict[str, Any]:
+def _measured(cell: BenchCell, case: BenchCase, fitted: Fitted | None, unit: Unit) -> dict[str, Any]:
     limit, options = unit.settings["time_limit"], unit.settings["options"]
     if fitted is None:
         answer = nothing_done(case.problem, case.people)
         return {"people": len(answer.people), "counts": {}} | measured(case, answer, None, cell.seed)
-    method, fit_seconds = fitted
+    method = fitted.method
     start = time.perf_counter()
     answer = method.find(case.people, seed=cell.seed, time_limit=limit, refine=cell.refine)
     seconds = time.perf_counter() - start
@@ -180,8 +192,8 @@ def _measured(cell: BenchCell, case: BenchCase, fitted: tuple[Method, float] | N
         some = case.people.iloc[:MOST_DIVERSE]
         several = method.find(some, options=options, seed=cell.seed, time_limit=limit, refine=cell.refine)
     found = {"people": len(answer.people), "counts": {name: n for name, n in answer.counts().items() if n}}
-    found |= measured(case, answer, several, cell.seed)
-    found["seconds"] = round(fit_seconds + seconds, 4)
+    found |= measured(case, answer, several, cell.seed, fitted.broken)
+    found["seconds"] = round(fitted.seconds + seconds, 4)
     found["people_per_second"] = round(len(answer.people) / seconds, 2)
     return found
 

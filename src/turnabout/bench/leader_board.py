@@ -21,7 +21,7 @@ DRAWS = 1000
 REAL = "real people"
 REFINED = {True: "yes", False: "no"}
 PLACE = ("protocol", "data", "model")
-SHARES = ("unseen_validity", "unseen_inlier", "plausible", "found", "valid", "violations")
+SHARES = ("unseen_validity", "unseen_inlier", "plausible", "found", "valid", "violations", "broken_proposals")
 DEFINED = ("found", "valid", "violations", "cost", "changes")
 """Measures that are 0 for doing nothing, whatever the people: they have no interval."""
 RANK = BoardMeasure("rank", "rank", 1)

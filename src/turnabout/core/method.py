@@ -163,6 +163,14 @@ class Method(Parameters, ABC):
     # -- the people -------------------------------------------------------------------------------------------
 
     @final
+    def propose(self, x: Tensor, options: int = 1, seed: int = 0) -> Proposal:
+        """What the search itself proposes for refused people x (n, d): nothing is projected, refined or verified."""
+        self._check(options, seed, None, None)
+        worker = copy.copy(self)
+        worker.run = Run(options=options, seed=seed)
+        return worker._search(x.to(self.device_))
+
+    @final
     def find(
         self,
         people: Any,
