@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import pytest
 import torch
@@ -24,7 +26,8 @@ def test_w_alone_moves_and_z_is_the_persons():
 
 
 def test_the_loss_is_equation_1():
-    method = with_plain_codes(Cruds(label_width=1, kappa=0.5), spoken=True)
+    sure = 1 / (1 + math.exp(-0.5))  # P(yes) whose log-odds are 0.5
+    method = with_plain_codes(Cruds(label_width=1, confidence=sure), spoken=True)
     w = torch.tensor([[0.33]], dtype=torch.float64, requires_grad=True)  # prints as 0.5, 0.4: margin -0.1, cost 0.6
     loss = method.loss(method.space(X), w, torch.tensor([2.0], dtype=torch.float64))
     assert loss.item() == pytest.approx((0.5 + 0.1) + 2 * 0.6)
@@ -40,9 +43,23 @@ def test_further_starts_lie_further_from_the_refused():
 
 
 def test_the_cheapest_row_along_w_is_found():
-    answer = with_plain_codes(Cruds(label_width=1), spoken=True).find(PERSON, refine=False)
+    answer = with_plain_codes(Cruds(label_width=1, confidence=0.5), spoken=True).find(PERSON, refine=False)
     option = answer.options.iloc[0]
     assert (option["a"], option["b"]) == pytest.approx((0.6, 0.5))  # both move by w
+
+
+@pytest.mark.parametrize("refine", [False, True])
+def test_rows_are_accepted_with_confidence_where_they_can_be(refine):
+    sure = 1 / (1 + math.exp(-0.45))  # w moves a and b in steps of 0.1 each: margins are 0.1, 0.3, 0.5
+    method = with_plain_codes(Cruds(label_width=1, confidence=sure), spoken=True)
+    assert method.sure_ == pytest.approx(0.45)
+    assert method.find(PERSON, refine=refine).options["margin"].iloc[0] == pytest.approx(0.5)
+
+
+def test_where_no_row_is_accepted_with_confidence_an_accepted_one_is_shown():
+    method = with_plain_codes(Cruds(label_width=1, confidence=0.99), spoken=True)  # no row has a margin of 4.6
+    assert not method.criterion(X, torch.ones_like(X)).any()
+    assert method.find(PERSON).options["margin"].iloc[0] >= 0
 
 
 class DeafToW(Cruds):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from turnabout.core import Problem, Run, Status
 from turnabout.costs import L0, L1, L2, MAD
 from turnabout.errors import MethodError
 from turnabout.methods import nearest_row
+from turnabout.methods.confidence import confident_margin
 from turnabout.methods.nearest_row import NearestRow
 from turnabout.models import wrap
 from turnabout.rules import AtMost
@@ -158,19 +160,23 @@ def test_the_three_pools(pool, row):
 
 
 def test_confidence_as_a_margin():
-    margin = torch.tensor([-3.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    margins = torch.tensor([-3.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+
+    def sure(model, confidence, margin=margins):
+        return confident_margin(SimpleNamespace(model=model, background_margin=margin), confidence)
+
     schema = Schema((Number("a", 0, 1),))
     net = wrap(torch.nn.Linear(1, 1).double(), schema, output="logit")
-    assert NearestRow(confidence=0.7)._sure(net, margin) == pytest.approx(math.log(7 / 3))
+    assert sure(net, 0.7) == pytest.approx(math.log(7 / 3))
     strict = wrap(torch.nn.Linear(1, 1).double(), schema, threshold=0.6, output="logit")
-    assert NearestRow(confidence=0.7)._sure(strict, margin) == pytest.approx(math.log(7 / 3) - math.log(6 / 4))
-    assert NearestRow(confidence=0.7)._sure(strict.shifted(2.0), margin) == 0.0  # a yes asks for more already
+    assert sure(strict, 0.7) == pytest.approx(math.log(7 / 3) - math.log(6 / 4))
+    assert sure(strict.shifted(2.0), 0.7) == 0.0  # a yes asks for more already
     chance = wrap(lambda table: table["a"], schema)
-    assert NearestRow(confidence=0.7)._sure(chance, margin) == pytest.approx(0.2)
+    assert sure(chance, 0.7) == pytest.approx(0.2)
     amount = wrap(lambda table: table["a"], schema, target_range=(0.5, None))
-    assert NearestRow(confidence=0.7)._sure(amount, margin) == pytest.approx(2.6)  # 0.4 of the way through 1 to 5
-    assert NearestRow(confidence=0.5)._sure(amount, margin) == 1.0
-    assert NearestRow()._sure(amount, margin[:1]) == 0.0
+    assert sure(amount, 0.7) == pytest.approx(2.6)  # 0.4 of the way through 1 to 5
+    assert sure(amount, 0.5) == 1.0
+    assert sure(amount, 0.7, margins[:1]) == 0.0
 
 
 def test_a_mixture_copies_what_gains_most_for_its_cost():

@@ -9,19 +9,21 @@ from torch import nn
 
 from turnabout.core import Problem, Proposal
 from turnabout.errors import MethodError
+from turnabout.methods.confidence import confident_margin
 from turnabout.methods.latent import LatentDescent, LatentSpace, given_of, immutable
 from turnabout.nn.csvae import ConditionalSubspaceVae, train_csvae
 from turnabout.nn.network_training import Schedule
 from turnabout.parameters import Each, Finite, Positive, Share, Whole, checked
 from turnabout.typing import Tensor
 
+LEAST = 0.1  # margin that the search goes for where confidence asks for less, in the model's own scale
 BEYOND = 0.5  # how much further from the refused each further start lies, in distances of the two priors
 
 
 @checked(
     MethodError,
     lam=Positive(),
-    kappa=Finite(least=0),
+    confidence=Finite(least=0.5, below=1),
     plausible=Share(below=1),
     lr=Positive(),
     steps=Whole(1),
@@ -42,21 +44,24 @@ class Cruds(LatentDescent):
         min over w   max(0, kappa - f(g(w, z))) + lam * c(x, g(w, z))                                   (1)
 
     by gradient descent from the mean of the accepted people's w, where g decodes to the row that would be printed,
-    given what the person cannot change. lam is raised as long as the person is accepted, and lowered otherwise; people
-    who are not accepted start again with w further from that of the refused. For people whom no w makes accepted, the
-    whole code (w, z) is searched, from those of accepted rows. Of the accepted rows met, the cheapest
-    is proposed that is as likely, as an accepted person's row, as most accepted people's.
+    given what the person cannot change, and kappa is the margin of a yes with `confidence`. lam is raised as long as
+    the person is accepted, and lowered otherwise; people who are not accepted start again with w further from that of
+    the refused. For people whom no w makes accepted, the whole code (w, z) is searched, from those of accepted rows. Of
+    the accepted rows met, the cheapest is proposed that the model accepts with confidence and that is as likely, as
+    an accepted person's row, as most accepted people's; `find` keeps to both where they can be had.
 
     Labels are those of the problem, and without labels the model's own decisions. The published code leaves the output
     unbounded, decodes what the person cannot change and does not round; it takes the square of the Euclidean distance
-    for the cost.
+    for the cost, with so small a weight that it goes as far from the boundary as it gets.
 
     Use it where plans must resemble accepted people, and typical ones are better than near ones.
 
     Parameters
     ----------
     lam : first weight of the cost; larger keeps closer to x.
-    kappa : margin to reach beyond bare acceptance, in the model's own scale.
+    confidence : of the model, that makes a row typical of accepted people: P(yes) for a cut-off at one half. A margin
+        in log-odds must reach log(confidence / (1 - confidence)), a margin in probability confidence - 1/2; other
+        margins must reach the quantile 2 * confidence - 1 of the margins of all accepted rows.
     plausible : share of the accepted background rows that are less likely than every row proposed.
     lr, steps : Adam's step size in w, and its count in each round.
     rounds : rounds of the search over weights and starts.
@@ -75,7 +80,7 @@ class Cruds(LatentDescent):
     def __init__(
         self,
         lam: float = 0.1,
-        kappa: float = 0.1,
+        confidence: float = 0.75,
         plausible: float = 0.1,
         lr: float = 0.1,
         steps: int = 50,
@@ -88,7 +93,7 @@ class Cruds(LatentDescent):
         seed: int = 0,
     ):
         self.lam = lam
-        self.kappa = kappa
+        self.confidence = confidence
         self.plausible = plausible
         self.lr = lr
         self.steps = steps
@@ -103,6 +108,18 @@ class Cruds(LatentDescent):
     @classmethod
     def small(cls) -> Self:
         return cls(steps=20, rounds=3, latent=4, hidden=(32,), training_steps=150)
+
+    def _fit(self, problem: Problem) -> None:
+        super()._fit(problem)
+        self.sure_ = confident_margin(problem, self.confidence)
+
+    @property
+    def aim(self) -> float:
+        return max(LEAST, self.sure_)
+
+    def criterion(self, x: Tensor, x_new: Tensor) -> Tensor:
+        """(m,) whether rows are as likely as most accepted people, and accepted with confidence."""
+        return super().criterion(x, x_new) & (self.problem_.margin(x_new) >= self.sure_)
 
     def _network(self, problem: Problem) -> nn.Module:
         assert problem.background_x is not None

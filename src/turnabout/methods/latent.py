@@ -216,10 +216,15 @@ class LatentDescent(LatentMethod, GradientMethod[LatentSpace]):
 
     kappa: float
 
+    @property
+    def aim(self) -> float:
+        """The margin that the search goes for."""
+        return self.kappa
+
     def loss(self, space: LatentSpace, z: Tensor, weight: Tensor) -> Tensor:
         row = space.decode(z)
         f, c = space.problem.model.margin, space.problem.cost
-        return (self.kappa - f(row)).clamp(min=0) + weight * c(space.x, row)  # (1)
+        return (self.aim - f(row)).clamp(min=0) + weight * c(space.x, row)  # (1)
 
     def _search(self, x: Tensor) -> Proposal:
         best = self.descend(self.space(x))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal, Self
 
 import numpy as np
 import torch
 
-from turnabout.core import GUARD, Method, Problem, Proposal
+from turnabout.core import Method, Problem, Proposal
 from turnabout.core.candidates import places
 from turnabout.core.verify import clearance
 from turnabout.errors import MethodError
-from turnabout.models import Model
+from turnabout.methods.confidence import confident_margin
 from turnabout.parameters import Choice, Finite, Flag, Maybe, Whole, checked
 from turnabout.schema import Category, Feature, Schema
 from turnabout.typing import Tensor
@@ -139,17 +138,8 @@ class NearestRow(Method):
         if self.pool == "labels":
             assert labels is not None
             return labels
-        sure = (margin >= clearance(problem)) & (margin >= self._sure(problem.model, margin))
+        sure = (margin >= clearance(problem)) & (margin >= confident_margin(problem, self.confidence))
         return sure & labels if self.pool == "both" and labels is not None else sure
-
-    def _sure(self, model: Model, margin: Tensor) -> float:
-        """The margin that stands for the confidence asked for; none, where a yes itself asks for more."""
-        if model.cut is not None:
-            return max(0.0, model.margin_at(self.confidence))
-        if model.scale == "log-odds":  # against the best of several other classes
-            return math.log(self.confidence / (1 - self.confidence))
-        accepted = margin[margin >= GUARD].cpu().numpy()
-        return float(np.quantile(accepted, 2 * self.confidence - 1)) if len(accepted) else 0.0
 
     # -- search -----------------------------------------------------------------------------------------------
 
