@@ -69,7 +69,7 @@ def test_what_a_person_can_reach_is_a_range():
     near = ta.Schema((ta.Number("income", 0, 10, step=1, reach=ta.schema.Reach(absolute=2)),))
     problem = ta.Problem(near, ta.models.wrap(lambda table: table["income"] / 10, near, threshold=0.5))
     x = near.encode(pd.DataFrame({"income": [3.0, 3.0]}))
-    assert broken_limits(problem, x, x + torch.tensor([[0.2], [0.3]]))["range"].tolist() == [False, True]
+    assert broken_limits(problem, x, x + torch.tensor([[0.2], [0.3]], dtype=x.dtype))["range"].tolist() == [False, True]
 
 
 def test_found_options_break_nothing():

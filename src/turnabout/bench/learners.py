@@ -36,24 +36,27 @@ LEARNERS: dict[str, Learner] = {"logistic": _logistic, "net": _net, "forest": _f
 
 
 def pipeline(schema: Schema, estimator: Any) -> Any:
-    """The estimator on raw columns: numbers scaled to [0, 1] by the training range, levels one-hot."""
+    """The estimator on raw columns: numbers scaled to [0, 1], binaries as 0 and 1, levels one-hot."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+    from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder
 
     chosen = [f for f in schema if f.kind != "passthrough"]
     numbers, levels = ([f for f in chosen if (f.kind in ("number", "derived")) is want] for want in (True, False))
+    pairs, several = ([f for f in levels if (f.kind == "binary" and not f.missing) is want] for want in (True, False))
     scale: list[Any] = [MinMaxScaler()]
     code: list[Any] = [OneHotEncoder(handle_unknown="ignore", sparse_output=False)]
     if any(f.missing for f in numbers):
         scale.insert(0, SimpleImputer(strategy="median"))
-    if any(f.missing for f in levels):
+    if any(f.missing for f in several):
         code.insert(0, SimpleImputer(strategy="constant", fill_value="absent"))
+    switch = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
     columns = ColumnTransformer(
         [
             ("numbers", make_pipeline(*scale), [f.name for f in numbers]),
-            ("levels", make_pipeline(*code), [f.name for f in levels]),
+            ("pairs", switch, [f.name for f in pairs]),
+            ("levels", make_pipeline(*code), [f.name for f in several]),
         ]
     )
     return make_pipeline(columns, estimator)

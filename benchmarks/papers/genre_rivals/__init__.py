@@ -1,0 +1,1 @@
+"""Parts of `genre_rivals.py`."""
