@@ -124,6 +124,12 @@ def test_the_command_writes_a_picture_and_its_data(tmp_path):
     assert "not drawn on moons: ExactLinear(): MethodError" in done.told
 
 
+def test_the_command_fails_where_no_method_applies(tmp_path):
+    pytest.importorskip("matplotlib")
+    done = turnabout("pictures", "--out", tmp_path, "--method", "ExactLinear", "--data", "moons", "--small")
+    assert done.returncode == 1 and "no method is drawn" in done.told
+
+
 def test_the_command_refuses_what_it_cannot_draw(tmp_path):
     pytest.importorskip("matplotlib")
     assert turnabout("pictures").returncode == 2

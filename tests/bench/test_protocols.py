@@ -112,3 +112,10 @@ def test_the_command_line_refuses(tmp_path):
     (tmp_path / "file").write_text("")
     assert turnabout("bench", grid, "--out", tmp_path / "file").returncode == 2
     assert turnabout("bench", grid, "--jobs", 0).returncode == 2
+
+
+def test_the_command_fails_where_no_method_was_measured(tmp_path):
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("models: [net]\nmethods: [ExactLinear]\npeople: 2\noptions: 1\nretrained: 0\n")
+    done = turnabout("bench", grid)
+    assert done.returncode == 1 and "no method was measured" in done.told and "doing nothing" in done.stdout

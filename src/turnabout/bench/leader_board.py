@@ -51,6 +51,11 @@ class Board:
         """Why cells failed, by cell: "german/net, Wachter(), refined, seed 0"."""
         return {_named_cell(line): str(line["failed"]) for line in self.lines if line["failed"]}
 
+    @property
+    def nothing_measured(self) -> bool:
+        """Whether every cell of a method failed."""
+        return all(line["failed"] for line in self.lines if line["method"] != NOTHING)
+
     @cached_property
     def table(self) -> pd.DataFrame:
         """One line per data set, model, method and way, the best rank first: numbers, with `..._low` and `..._high`."""

@@ -63,6 +63,9 @@ def compare(
 
         files = [*board.write(folder), save_board(board.table, folder / FIGURE)]
         say(f"{', '.join(str(file) for file in files)} are written.")
+    if board.nothing_measured:
+        say("no method was measured.")
+        raise typer.Exit(1)
 
 
 def _print(board: Board) -> None:

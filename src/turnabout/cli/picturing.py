@@ -52,3 +52,6 @@ def picture(
         for label, why in one.left_out.items():
             say(f"not drawn on {one.data}: {label}: {why}")
         say(f"{image} and {file} are written.")
+    if not any(one.panels for one in drawn):
+        say("no method is drawn: none of them applies.")
+        raise typer.Exit(1)
