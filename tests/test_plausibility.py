@@ -14,6 +14,7 @@ import turnabout as ta
 from test_metrics import made_up
 from turnabout.errors import ProblemError
 from turnabout.metrics.ordinary_rows import OrdinaryRows, ordinary_threshold
+from turnabout.metrics.plausibility import RealPeople
 from turnabout.metrics.row_space import RowSpace
 from turnabout.metrics.two_sample_auc import two_sample_auc
 
@@ -227,3 +228,14 @@ def test_misuse_is_told(problem):
         ta.metrics.plausibility_per_option(answer, problem, seed=-1)
     with pytest.raises(ta.TurnaboutError, match="no column 'b'"):
         ta.metrics.plausibility(answer, problem, real=gaussian(5, 3)[["a"]])
+
+
+def test_people_measured_once_say_the_same_of_every_answer():
+    problem = plane(gaussian(200, 0))
+    answers = [answered(gaussian(60, seed, middle)) for seed, middle in ((1, 2.0), (2, 0.5), (3, 5.0))]
+    people = RealPeople.of(problem, gaussian(90, 9), seed=4)
+    for answer in answers:
+        assert people.compare(answer) == ta.metrics.plausibility(answer, problem, gaussian(90, 9), seed=4)
+        alone = ta.metrics.plausibility_per_option(answer, problem, gaussian(90, 9), seed=4)
+        pd.testing.assert_frame_equal(people.per_option(answer), alone)
+    assert len(people.still) == 1  # all three are about the same people

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from turnabout.core import Problem, Recourse
+from turnabout.metrics.plausibility import RealPeople
 from turnabout.models import Model
 
 Judge = Callable[[Recourse], pd.DataFrame]
@@ -40,3 +41,10 @@ class BenchCase:
     judges: tuple[Judge, ...] = ()
     retrained: tuple[Model, ...] = ()
     groups: pd.DataFrame | None = None
+    _measured: dict[int, RealPeople] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def real_people(self, seed: int) -> RealPeople:
+        """The real people, measured once for all methods."""
+        if seed not in self._measured:
+            self._measured[seed] = RealPeople.of(self.problem, self.real, seed)
+        return self._measured[seed]

@@ -13,6 +13,7 @@ import torch
 from turnabout import metrics
 from turnabout.bench.case import BenchCase
 from turnabout.core import Method, Recourse
+from turnabout.metrics.quality import judged_again
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def measured(
     wholes : measures of the answer as a whole, each with its interval: [value, low, high].
     """
     people = answer.people.index
-    per_option = metrics.per_option(answer, case.problem)
+    per_option = judged_again(answer, case.problem)
     first = per_option[per_option.index.get_level_values("option") == 0].droplevel("option").reindex(people)
     table = pd.DataFrame(index=people)
     table["found"] = (first["valid"].fillna(0.0).astype(float) == 1.0).astype(float)
@@ -71,13 +72,13 @@ def measured(
     table["changes"] = first["changes"].astype(float)
     wholes: dict[str, list[float | None]] = {}
     if len(answer.options):
-        plausible = metrics.plausibility_per_option(answer, case.problem, real=case.real, seed=seed)
+        plausible = case.real_people(seed).per_option(answer)
         plausible = plausible[plausible.index.get_level_values("option") == 0].droplevel("option").reindex(people)
         if "lof_calibrated" in plausible:
             table["plausible"] = plausible["lof_calibrated"].astype(float)
         if "neighbour_distance" in plausible:
             table["neighbour_distance"] = plausible["neighbour_distance"].astype(float)
-        report = metrics.plausibility(answer, case.problem, real=case.real, seed=seed)
+        report = case.real_people(seed).compare(answer)
         for name, line in (
             ("told_apart", report.line("two_sample_auc")),
             ("real_plausible", report.line("lof_calibrated", "real people")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from turnabout.intervals import Rate
 from turnabout.markup import report_html
 from turnabout.metrics.ordinary_rows import OrdinaryRows, RowScores, option_points, ordinary_threshold, real_points
 from turnabout.metrics.row_space import SAME
-from turnabout.metrics.two_sample_auc import DRAWS, LEAST_ROWS, MOST_ROWS, two_sample_auc
+from turnabout.metrics.two_sample_auc import DRAWS, LEAST_ROWS, MOST_ROWS, Auc, two_sample_auc
 from turnabout.parameters import Whole, checked
 from turnabout.typing import Tensor
 
@@ -136,25 +136,7 @@ def plausibility(answer: Recourse, problem: Problem, real: Any = None, seed: int
     Lopez-Paz, Oquab (2017), Revisiting classifier two-sample tests.
     """
     _check(answer, problem)
-    notes = [DISTANCE]
-    rng = np.random.default_rng(seed)
-    ordinary, people, real_scores = _compared(problem, real, seed, notes)
-    half, others = real_scores.every(slice(0, None, 2)), real_scores.every(slice(1, None, 2))
-    first = answer.options[answer.options.index.get_level_values("option") == 0]
-    options = _measured(option_points(ordinary.space, first), "options", rng, notes)
-    reading = problem.schema.read(answer.people[answer.refused.to_numpy()])
-    refused = ordinary.space.points(reading.x[torch.as_tensor(~reading.lost)])
-    refused = _measured(refused, "refused people", rng, notes)
-    scored = {"options": ordinary.scores(options), "doing nothing": ordinary.scores(refused)}
-    groups: dict[Rows, RowGroup] = {
-        "options": RowGroup(options, scored["options"], scored["options"]),
-        "real people": RowGroup(people, real_scores, others),
-        "doing nothing": RowGroup(refused, scored["doing nothing"], scored["doing nothing"]),
-    }
-    lines = [*_outliers(groups, ordinary, half), *_neighbours(groups, half, seed)]
-    lines += [*_told_apart(groups, ordinary, seed, notes), *_copies(groups, seed)]
-    _remark(ordinary, notes)
-    return Plausibility(tuple(lines), int(ordinary.fitted.sum()), len(people), seed, tuple(notes))
+    return RealPeople.of(problem, real, seed).compare(answer)
 
 
 @checked(ProblemError, seed=Whole(0))
@@ -168,18 +150,7 @@ def plausibility_per_option(answer: Recourse, problem: Problem, real: Any = None
     5 fitted rows. See `plausibility`.
     """
     _check(answer, problem)
-    ordinary, _, real_scores = _compared(problem, real, seed, [])
-    scores = ordinary.scores(option_points(ordinary.space, answer.options), paper=False)
-    table = pd.DataFrame(index=answer.options.index)
-    if scores.lof is not None:
-        table["lof"] = scores.lof >= ordinary.lof.offset_
-        cut = ordinary_threshold(_given(real_scores.every(slice(0, None, 2)).lof))
-        if cut is not None:
-            table["lof_calibrated"] = scores.lof >= cut
-    if scores.neighbour is not None:
-        table["neighbour_distance"] = scores.neighbour
-    table["nearest_row"] = scores.nearest
-    return table
+    return RealPeople.of(problem, real, seed).per_option(answer)
 
 
 # -- who is compared ----------------------------------------------------------------------------------------------
@@ -193,25 +164,127 @@ def _check(answer: Any, problem: Any) -> None:
         )
 
 
-def _compared(problem: Problem, real: Any, seed: int, notes: list[str]) -> tuple[OrdinaryRows, Tensor, RowScores]:
-    """The fitted rows, the real people as points in random order, and the scores of these."""
-    ordinary = OrdinaryRows.of(problem, real is None, seed)
-    fitted = f"{int(ordinary.fitted.sum()):,} accepted background people are fitted"
-    if real is None:
-        own = ordinary.held_out
-        people = ordinary.z[own]
-        notes.append(f"The real people are {len(own):,} accepted background people, held out here; {fitted}.")
-        notes.append("The method may have seen all of these; with real= they are people whom nobody has seen.")
-    else:
-        people, left = real_points(problem, ordinary.space, real)
-        own = torch.full((len(people),), -1)
-        notes.append(f"The real people are {len(people):,} given rows; {fitted}.")
-        if left:
-            notes.append(f"{left:,} given rows are left out: the model refuses them, or they cannot be read.")
-    if len(people) > MOST_MEASURED:
-        notes.append(f"{MOST_MEASURED:,} of the real people are measured, drawn with the seed.")
-    kept = torch.as_tensor(np.random.default_rng(seed).permutation(len(people))[:MOST_MEASURED])
-    return ordinary, people[kept], ordinary.scores(people[kept], own[kept])
+@dataclass(frozen=True, eq=False)
+class RealPeople:
+    """Real accepted people whom answers to one problem are compared with, measured once for all of them.
+
+    problem, seed : the question; the seed of the choice of people, of the bootstrap and of the classifier.
+    ordinary : the fitted rows.
+    z, scores : the real people as points in random order, and their scores.
+    notes : whom they are.
+    still, told : scores of people who did nothing, and what the classifier says, by their points: most answers are
+        about the same people.
+    """
+
+    problem: Problem
+    seed: int
+    ordinary: OrdinaryRows
+    z: Tensor
+    scores: RowScores
+    notes: tuple[str, ...]
+    still: dict[bytes, RowScores] = field(default_factory=dict, repr=False)
+    told: dict[tuple[bytes, bytes], Auc | None] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, problem: Problem, real: Any = None, seed: int = 0) -> RealPeople:
+        """Given people, or a third of the accepted background people, held out."""
+        ordinary = OrdinaryRows.of(problem, real is None, seed)
+        notes = [DISTANCE]
+        fitted = f"{int(ordinary.fitted.sum()):,} accepted background people are fitted"
+        if real is None:
+            own = ordinary.held_out
+            people = ordinary.z[own]
+            notes.append(f"The real people are {len(own):,} accepted background people, held out here; {fitted}.")
+            notes.append("The method may have seen all of these; with real= they are people whom nobody has seen.")
+        else:
+            people, left = real_points(problem, ordinary.space, real)
+            own = torch.full((len(people),), -1)
+            notes.append(f"The real people are {len(people):,} given rows; {fitted}.")
+            if left:
+                notes.append(f"{left:,} given rows are left out: the model refuses them, or they cannot be read.")
+        if len(people) > MOST_MEASURED:
+            notes.append(f"{MOST_MEASURED:,} of the real people are measured, drawn with the seed.")
+        kept = torch.as_tensor(np.random.default_rng(seed).permutation(len(people))[:MOST_MEASURED])
+        scores = ordinary.scores(people[kept], own[kept])
+        return cls(problem, seed, ordinary, people[kept], scores, tuple(notes))
+
+    def compare(self, answer: Recourse) -> Plausibility:
+        """First options beside these people and beside doing nothing; see `plausibility`."""
+        ordinary, seed, notes = self.ordinary, self.seed, list(self.notes)
+        rng = np.random.default_rng(seed)
+        half, others = self.scores.every(slice(0, None, 2)), self.scores.every(slice(1, None, 2))
+        first = answer.options[answer.options.index.get_level_values("option") == 0]
+        options = _measured(option_points(ordinary.space, first), "options", rng, notes)
+        reading = self.problem.schema.read(answer.people[answer.refused.to_numpy()])
+        refused = ordinary.space.points(reading.x[torch.as_tensor(~reading.lost)])
+        refused = _measured(refused, "refused people", rng, notes)
+        scored, still = ordinary.scores(options), self._still(refused)
+        groups: dict[Rows, RowGroup] = {
+            "options": RowGroup(options, scored, scored),
+            "real people": RowGroup(self.z, self.scores, others),
+            "doing nothing": RowGroup(refused, still, still),
+        }
+        lines = [*_outliers(groups, ordinary, half), *_neighbours(groups, half, seed)]
+        lines += [*self._told_apart(groups, notes), *_copies(groups, seed)]
+        _remark(ordinary, notes)
+        return Plausibility(tuple(lines), int(ordinary.fitted.sum()), len(self.z), seed, tuple(notes))
+
+    def per_option(self, answer: Recourse) -> pd.DataFrame:
+        """See `plausibility_per_option`."""
+        ordinary = self.ordinary
+        scores = ordinary.scores(option_points(ordinary.space, answer.options), paper=False)
+        table = pd.DataFrame(index=answer.options.index)
+        if scores.lof is not None:
+            table["lof"] = scores.lof >= ordinary.lof.offset_
+            cut = ordinary_threshold(_given(self.scores.every(slice(0, None, 2)).lof))
+            if cut is not None:
+                table["lof_calibrated"] = scores.lof >= cut
+        if scores.neighbour is not None:
+            table["neighbour_distance"] = scores.neighbour
+        table["nearest_row"] = scores.nearest
+        return table
+
+    def _still(self, refused: Tensor) -> RowScores:
+        key = refused.numpy().tobytes()
+        if key not in self.still:
+            self.still[key] = self.ordinary.scores(refused)
+        return self.still[key]
+
+    def _told_apart(self, groups: dict[Rows, RowGroup], notes: list[str]) -> list[PlausibilityLine]:
+        """Options and refused people against real people, held out first; and one half of these against the other."""
+        people, seed = self.z.numpy(), self.seed
+        wanted = max(len(groups["options"].z), len(groups["doing nothing"].z))
+        pool = people
+        if len(people) < min(wanted, MOST_ROWS):
+            fitted = self.ordinary.z[self.ordinary.fitted].numpy()
+            more = np.random.default_rng(seed).permutation(len(fitted))[: min(wanted, MOST_ROWS) - len(people)]
+            pool = np.vstack([people, fitted[more]])
+            if len(more):
+                notes.append(f"The classifier also learns from {len(more):,} fitted people: too few are held out.")
+        pairs: dict[Rows, tuple[np.ndarray, np.ndarray]] = {
+            "options": (groups["options"].z.numpy(), pool),
+            "real people": (people[1::2], people[::2]),
+            "doing nothing": (groups["doing nothing"].z.numpy(), pool),
+        }
+        lines = []
+        for rows, (a, b) in pairs.items():
+            auc = two_sample_auc(a, b, seed) if rows == "options" else self._known_auc(a, b)
+            if auc is None:
+                lines.append(PlausibilityLine("two_sample_auc", rows, None, None, None, min(len(a), len(b))))
+            else:
+                lines.append(PlausibilityLine("two_sample_auc", rows, *auc))
+        if any(line.value is None for line in lines):
+            notes.append(
+                f"The classifier needs {LEAST_ROWS} rows of each of two kinds; where a line has fewer, it is empty."
+            )
+        return lines
+
+    def _known_auc(self, a: np.ndarray, b: np.ndarray) -> Auc | None:
+        """Of rows that are the same in most answers."""
+        key = a.tobytes(), b.tobytes()
+        if key not in self.told:
+            self.told[key] = two_sample_auc(a, b, self.seed)
+        return self.told[key]
 
 
 def _measured(z: Tensor, what: str, rng: np.random.Generator, notes: list[str]) -> Tensor:
@@ -260,38 +333,6 @@ def _neighbours(groups: dict[Rows, RowGroup], half: RowScores, seed: int) -> lis
     for rows, g in groups.items():
         rank = None if not len(real) or g.apart.neighbour is None else _rank(g.apart.neighbour, real)
         lines.append(_mean("neighbour_percentile", rows, rank, seed))
-    return lines
-
-
-def _told_apart(
-    groups: dict[Rows, RowGroup], ordinary: OrdinaryRows, seed: int, notes: list[str]
-) -> list[PlausibilityLine]:
-    """Options and refused people against real people, held out first; and one half of these against the other."""
-    people = groups["real people"].z.numpy()
-    wanted = max(len(groups["options"].z), len(groups["doing nothing"].z))
-    pool = people
-    if len(people) < min(wanted, MOST_ROWS):
-        fitted = ordinary.z[ordinary.fitted].numpy()
-        more = np.random.default_rng(seed).permutation(len(fitted))[: min(wanted, MOST_ROWS) - len(people)]
-        pool = np.vstack([people, fitted[more]])
-        if len(more):
-            notes.append(f"The classifier also learns from {len(more):,} fitted people: too few are held out.")
-    pairs: dict[Rows, tuple[np.ndarray, np.ndarray]] = {
-        "options": (groups["options"].z.numpy(), pool),
-        "real people": (people[1::2], people[::2]),
-        "doing nothing": (groups["doing nothing"].z.numpy(), pool),
-    }
-    lines = []
-    for rows, (a, b) in pairs.items():
-        auc = two_sample_auc(a, b, seed)
-        if auc is None:
-            lines.append(PlausibilityLine("two_sample_auc", rows, None, None, None, min(len(a), len(b))))
-        else:
-            lines.append(PlausibilityLine("two_sample_auc", rows, *auc))
-    if any(line.value is None for line in lines):
-        notes.append(
-            f"The classifier needs {LEAST_ROWS} rows of each of two kinds; where a line has fewer, it is empty."
-        )
     return lines
 
 

@@ -31,26 +31,32 @@ def per_option(answer: Recourse, problem: Problem) -> pd.DataFrame:
             f"metrics take an answer and its problem, not {type(answer).__name__} and {type(problem).__name__}.",
             hint="write metrics.measure(answer, problem).",
         )
+    table = judged_again(answer, problem)
+    if problem.background is None:
+        return table
+    if not len(table):
+        return table.assign(neighbour_distance=np.zeros(0), inlier=np.zeros(0))
+    ordinary = OrdinaryRows.of(problem, hold_out=False, seed=0)
+    if int(ordinary.fitted.sum()) > LOF_NEIGHBOURS and ordinary.lof is not None:
+        scores = ordinary.scores(ordinary.space.points(problem.schema.read(answer.options).x), paper=False)
+        table["neighbour_distance"] = scores.neighbour
+        table["inlier"] = scores.lof >= ordinary.lof.offset_
+    return table
+
+
+def judged_again(answer: Recourse, problem: Problem) -> pd.DataFrame:
+    """The columns of `per_option` that need no background: valid, cost, changes, tiny."""
     schema = problem.schema
     people = answer.people.iloc[answer.people.index.get_indexer(answer.options.index.get_level_values("person"))]
     table = pd.DataFrame(index=answer.options.index)
     if not len(table):
-        columns = ["valid", "cost", "changes", "tiny"] + (
-            ["neighbour_distance", "inlier"] if problem.background is not None else []
-        )
-        return pd.DataFrame(index=answer.options.index, columns=columns, dtype=float)
+        return table.assign(**dict.fromkeys(("valid", "cost", "changes", "tiny"), np.zeros(0)))
     x, x_new = schema.read(people).x, schema.read(answer.options).x
     table["valid"] = problem.model.judge(schema.table(answer.options)) >= 0
     table["cost"] = problem.cost(x, x_new).numpy()
     changed = schema.changed(x, x_new)
     table["changes"] = changed.sum(1).numpy()
     table["tiny"] = _tiny(problem, people, answer.options, changed.numpy())
-    if problem.background is not None:
-        ordinary = OrdinaryRows.of(problem, hold_out=False, seed=0)
-        if int(ordinary.fitted.sum()) > LOF_NEIGHBOURS and ordinary.lof is not None:
-            scores = ordinary.scores(ordinary.space.points(x_new), paper=False)
-            table["neighbour_distance"] = scores.neighbour
-            table["inlier"] = scores.lof >= ordinary.lof.offset_
     return table
 
 
