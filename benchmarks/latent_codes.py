@@ -43,7 +43,7 @@ class Line:
     training: float  # seconds of processor time; 0 where the network was there already
     unlawful: int  # proposals that the core had to mend
     found: float
-    likely: float  # share of the options that meet the method's criterion
+    likely: float  # share of the options that are as likely as most accepted people's rows
     cost: float
     changes: float
     per_second: float
@@ -102,7 +102,7 @@ def measure(
         training,
         broken,
         answer.counts()["FOUND"] / len(table),
-        float(method.criterion(own, new).double().mean()),
+        float(LatentMethod.criterion(method, own, new).double().mean()),
         float(answer.options["cost"].mean()),
         float(schema.changed(own, new).sum(1).double().mean()),
         len(table) / clock,

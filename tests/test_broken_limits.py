@@ -93,3 +93,35 @@ def test_proposals_are_what_the_search_reached():
     rows = method.fit(problem).propose(x).x_new[0]
     rows = rows[torch.isfinite(rows).all(1)]
     assert SCHEMA.decode(rows)["income"].tolist() == [7]  # P(yes) of 0.7, what is fixed theirs; not walked back to 5
+
+
+def test_who_stands_outside_may_stay_or_move_inside():
+    schema = ta.Schema((ta.Number("income", 0, 10, step=1),))
+    problem = ta.Problem(schema, ta.models.wrap(lambda table: table["income"] / 10, schema))
+    x = schema.encode(pd.DataFrame({"income": [14.0, 14.0, 14.0]}))
+    x_new = schema.encode(pd.DataFrame({"income": [14.0, 12.0, 9.0]}))
+    assert broken_limits(problem, x, x_new)["range"].tolist() == [False, True, False]
+
+
+def test_consequences_may_leave_their_bounds():
+    schema = ta.Schema((ta.Number("income", 0, 10, step=1, moves="up"), ta.Number("savings", 0, 10, step=1)))
+    rule = ta.rules.StructuralEquations([ta.rules.Equation("savings", coefficients={"income": 2.0})], acts=["income"])
+    model = ta.models.wrap(lambda table: table["savings"] / 30, schema, threshold=0.5)
+    problem = ta.Problem(schema, model, rules=rule)
+    people = pd.DataFrame({"income": [1.0, 2.0], "savings": [3.0, 3.0]})
+    options = ta.methods.LocalSearch().fit(problem).find(people).options
+    assert (options["savings"] > 10).all()
+    x, x_new = schema.encode(people), problem.schema.read(options).x
+    assert not broken_limits(problem, x, x_new).any(axis=None)
+
+
+def test_cells_that_are_no_number_are_told():
+    x = SCHEMA.encode(PERSON)
+    x_new = x.clone()
+    x_new[0, 0] = np.nan
+    assert broken_limits(question(), x, x_new)["range"].tolist() == [True]
+
+
+def test_single_precision_is_read_as_such():
+    x = SCHEMA.encode(PERSON.assign(income=7, age=33))
+    assert not broken_limits(question(), x, x.float()).any(axis=None)

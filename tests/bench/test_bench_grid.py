@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import turnabout as ta
@@ -96,3 +97,18 @@ def test_bad_files_say_what_would_be_right(tmp_path, text, said):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(TurnaboutError, match=r"the grid .* cannot be read"):
         Grid.load(tmp_path / "none.yaml")
+
+
+def test_numbers_of_numpy_are_numbers():
+    grid = Grid(people=np.int64(20), options=np.int64(2), time_limit=np.float32(3), seeds=[np.int64(1)])
+    assert grid.fingerprint == Grid(people=20, options=2, time_limit=3, seeds=[1]).fingerprint
+
+
+def test_parameters_are_checked_before_anything_is_measured():
+    with pytest.raises(TurnaboutError, match="lam=-1"):
+        Grid(methods=[{"Wachter": {"lam": -1}}])
+    with pytest.raises(BenchError, match="options"):
+        Grid(options=10**9)
+    for seeds in (10**30, [2**32], 10_001):
+        with pytest.raises(BenchError, match="names no seeds"):
+            Grid(seeds=seeds)

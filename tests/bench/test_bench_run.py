@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 
 import pandas as pd
 import pytest
@@ -35,6 +36,32 @@ class Ends(UpTo):
     def _search(self, x):
         import os
         os._exit(3)
+
+class Leaves(UpTo):
+    def _search(self, x):
+        raise SystemExit(3)
+
+class Single(UpTo):
+    def _search(self, x):
+        x_new = x.float().clone()
+        x_new[:, 0] = self.level
+        return Proposal(x_new.unsqueeze(1))
+
+class Ages(UpTo):
+    def _search(self, x):
+        return Proposal((x + 0.1).unsqueeze(1))
+
+class Flat(UpTo):
+    def _search(self, x):
+        return Proposal(x)
+
+class Long(UpTo):
+    def _search(self, x):
+        import time
+        end = time.monotonic() + 20
+        while not self.run.expired and time.monotonic() < end:
+            time.sleep(0.01)
+        return super()._search(x)
 
 class NoMethod:
     pass
@@ -219,3 +246,54 @@ def test_every_method_trains_its_own_network(lending):
     run(small(methods=[Notes(samples=9), Notes(samples=10)]))
     first, second = seen
     assert first is not second and (first == second).all()
+
+
+def broken(own, *names, **more):
+    board = run(small(methods=[f"{own}:{name}" for name in names], **more))
+    assert not board.failures
+    return board.table[board.table["refined"] == "yes"]["broken_proposals"].tolist()
+
+
+def test_broken_proposals_are_counted_before_anything_is_mended(lending, own):
+    assert broken(own, "UpTo") == [0.0] and broken(own, "Single") == [0.0]  # single precision breaks nothing
+    assert broken(own, "Ages") == [1.0]  # which moves what is fixed
+
+
+def test_proposals_have_the_time_and_the_shape_that_find_asks_for(lending, own):
+    began = time.monotonic()
+    assert broken(own, "Long", time_limit=0.2) == [0.0]
+    assert time.monotonic() - began < 5
+    board = run(small(methods=[f"{own}:Flat"]))
+    assert (
+        all(
+            "return Proposal(x_new) with x_new of shape (2, k, 2)" in why or "shape (2, 2)" in why
+            for why in board.failures.values()
+        )
+        and len(board.failures) == 2
+    )
+
+
+def test_whoever_ends_the_program_costs_only_their_cells(lending, own):
+    board = run(small(methods=["LocalSearch", f"{own}:Leaves"]))
+    assert len(board.failures) == 2 and all("SystemExit" in why for why in board.failures.values())
+
+
+@pytest.mark.slow
+def test_a_method_that_cannot_be_sent_to_a_process_costs_its_cells(own, tmp_path):
+    import own_methods_of_a_test as module
+
+    method = module.UpTo(level=lambda: 0.9)
+    grid = Grid(data="german", methods=["LocalSearch", method], people=4, options=1, retrained=0)
+    board = run(grid, jobs=2)
+    assert len(board.failures) == 2 and all("jobs=1" in why for why in board.failures.values())
+
+
+def test_blank_lines_are_passed_over_and_strange_ones_told(lending, tmp_path):
+    run(small(), tmp_path)
+    file = tmp_path / "cells.jsonl"
+    first, rest = file.read_text().split("\n", 1)
+    file.write_text(first + "\n\n" + rest)
+    assert len(run(small(), tmp_path).lines) == 3 and len(file.read_text().splitlines()) == 4
+    file.write_text(file.read_text() + '{"of": "somebody else"}\n')
+    with pytest.raises(BenchError, match="line 5 of"):
+        run(small(), tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from turnabout.bench import Board
 from turnabout.errors import TurnaboutError
-from turnabout.intervals import clopper_pearson, mean_interval
+from turnabout.intervals import clopper_pearson
 from turnabout.render import draw_board, save_board
 
 N = 400
@@ -56,7 +56,7 @@ def test_whole_measures_have_their_own_intervals():
     assert row["seconds"] == 2 and np.isnan(row["seconds_low"])
     row = rows(first, line("A()", [1.0, 2.0], 1, wholes={"told_apart": [0.6, 0.5, 0.7]})).loc["A()", "yes"]
     assert row["told_apart"] == pytest.approx(0.7)
-    assert (row["told_apart_low"], row["told_apart_high"]) == pytest.approx(mean_interval([0.8, 0.6]))
+    assert (row["told_apart_low"], row["told_apart_high"]) == (0.0, 1.0)  # Student's, within the scale
 
 
 def test_people_without_a_measure_are_left_out_of_it():
@@ -139,3 +139,26 @@ def test_the_picture_shows_the_scores(board, tmp_path):
     with pytest.raises(TurnaboutError, match="no column 'score_low'"):
         draw_board(board.table.drop(columns="score_low"))
     assert save_board(two, tmp_path / "two.png").is_file()
+
+
+def test_seeds_in_which_a_method_failed_do_not_change_its_interval():
+    scores = [np.zeros(N), np.zeros(N), np.full(N, 1.2)]
+    there = [line("A()", score, seed) for seed, score in enumerate(scores)]
+    nothing = [still(np.zeros(N), seed) for seed in range(5)]
+    lost = [line("A()", np.zeros(N), seed, failed="out of order") for seed in (3, 4)]
+    row = rows(*nothing, *there, *lost).loc["A()", "yes"]
+    assert row["score"] == pytest.approx(0.4) and row["failed"] == 2
+    assert (row["score_low"], row["score_high"]) == pytest.approx((0.0, 1.2))  # the seeds that are there, 0 to 1.2
+    assert (row["over_nothing_low"], row["over_nothing_high"]) == pytest.approx((0.0, 1.2))
+
+
+def test_a_seed_in_which_nobody_has_a_score_does_not_count_for_ranks():
+    lines = [still(np.zeros(N)), line("A()", np.ones(N)), line("B()", np.full(N, 0.5))]
+    lines += [line(name, np.zeros(N), 1, failed="not posed") for name in ("doing nothing", "A()", "B()")]
+    table = rows(*lines)["rank"]
+    assert table.loc["A()", "yes"] == 1 and table.loc["B()", "yes"] == 2
+
+
+def test_bars_in_names_leave_the_table_whole():
+    text = Board((still([0.0, 1.0]), line("A(f='a|b')", [1.0, 1.0]))).to_markdown()
+    assert "A(f='a\\|b')" in text

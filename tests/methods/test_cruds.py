@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
 import turnabout as ta
 from earners import SCHEMA, decider, earners
@@ -117,3 +119,31 @@ def test_it_is_refused_labels_of_one_kind():
     background = pd.DataFrame({"a": [0.9, 0.8, 1.0], "b": [0.9, 0.9, 0.7]})
     with pytest.raises(ta.errors.MethodError, match=r"all 3 background rows are accepted[\s\S]*Revise and Cchvae"):
         with_plain_codes(Cruds(), background=background)
+
+
+def test_where_confidence_is_out_of_reach_rows_are_likely_all_the_same():
+    method = with_plain_codes(Cruds(label_width=1, confidence=0.99), spoken=True, threshold=-1.25)
+    person = PERSON.assign(a=0.6, b=0.1)  # likely rows are those with a + b of at most 1.25
+    for refine in (False, True):
+        option = method.find(person, refine=refine).options.iloc[0]
+        assert 1.0 <= option["a"] + option["b"] <= 1.25
+    assert not len(method.unsure_)  # the fitted method knows of nobody
+
+
+def test_a_landing_far_beyond_the_boundary_is_searched():
+    """The cut-off that stands for a landing rounds to 1, and its log-odds do not."""
+    schema = ta.Schema((ta.Number("a", 0, 100, step=1), ta.Number("b", 0, 100, step=1)))
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(0, 101, (300, 2)).astype(float), columns=["a", "b"])
+    steep = LogisticRegression().fit(table, table["a"] > 50)
+    steep.coef_[:], steep.intercept_[:] = [[1.5, 0.0]], -75.0
+    model = ta.models.wrap(steep, schema, background=table, target=True)
+    assert model.shifted(40.0).margin_at(0.5) == pytest.approx(-40.0)
+    problem = ta.Problem(schema, model, background=table, labels=table["a"] > 50)
+    eta = ta.landing.Calibration.of(model, table, rng.random(300) < table["a"] / 100)
+    answer = (
+        Cruds.small()
+        .fit(problem)
+        .find(pd.DataFrame({"a": [20.0], "b": [5.0]}), landing=ta.landing.Probability(0.9, eta=eta))
+    )
+    assert (answer.status == "FOUND").all()

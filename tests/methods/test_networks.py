@@ -216,3 +216,17 @@ def test_the_file_says_what_it_holds(file):
     assert saved.method == "Revise" and saved.parameters["hidden"] == (32,)
     assert saved.weights["first.weight"].dtype == torch.float32
     assert saved.fingerprint == fingerprint(ta.Problem(SCHEMA, decider(), background=earners(5)))
+
+
+def test_a_file_of_another_version_is_told(tmp_path):
+    path = tmp_path / "cruds.safetensors"
+    Cruds.small().set_params(training_steps=20).fit(question(80)).save(path)
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    with safe_open(path, framework="pt") as opened:
+        told = dict(opened.metadata())
+    told["parameters"] = told["parameters"].replace("confidence", "kappa")
+    save_file(load_file(path), path, metadata=told)
+    with pytest.raises(MethodError, match="holds a Cruds of another version"):
+        ta.methods.load(path)

@@ -91,7 +91,7 @@ def figures(board: ta.bench.Board, folder: str = "") -> dict[str, dict[str, Any]
             continue
         name = NAMES.get(row["method"], row["method"].removesuffix("()"))
         stem = f"{folder}{row['data']}.{name}{'.refined' if row['refined'] == 'yes' else ''}"
-        counted = {"people": int(row["people"]), "seeds": int(row["seeds"])}
+        counted = {"people": round(row["people"] / row["seeds"]), "seeds": int(row["seeds"])}  # people of a seed
         named = {measure: measure for measure in MEASURES}
         named["violations"] = "violations" if row["refined"] == "yes" else "broken_proposals"
         for measure, column in named.items():
@@ -110,7 +110,10 @@ def _possible(board: ta.bench.Board) -> Iterator[tuple[str, dict[str, Any]]]:
             proved.setdefault(line["data"], []).append((line["counts"].get("IMPOSSIBLE", 0), line["people"]))
     for data, pairs in proved.items():
         impossible, people = (sum(part) for part in zip(*pairs))
-        yield f"{data}.possible", {"value": 1 - impossible / people, "people": people, "seeds": len(pairs)}
+        yield (
+            f"{data}.possible",
+            {"value": 1 - impossible / people, "people": round(people / len(pairs)), "seeds": len(pairs)},
+        )
 
 
 def _round(value: float) -> float:

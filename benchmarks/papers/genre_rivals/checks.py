@@ -34,7 +34,7 @@ def roar(seed: int) -> Outcome:
     problem = cube(MLPClassifier((10, 10, 10), max_iter=300, random_state=seed), seed)
     method, worst = ta.methods.Roar().fit(problem), 0.0
     corners = method.delta * np.array(list(itertools.product((-1, 1), repeat=6)))  # of the weights and the bias
-    rows = torch.as_tensor(np.random.default_rng(seed).random((50, 5)))
+    rows = torch.as_tensor(np.random.default_rng(seed).uniform(-1, 1, (50, 5)))
     step = 1e-7
     for x, own in zip(rows, method.worst_margin(rows)):
         around = problem.margin(torch.cat([x + step * torch.eye(5), x - step * torch.eye(5)]))

@@ -45,12 +45,3 @@ TARGET = {
     **{f"{data}.VAE.round_trip": "below the mean row's" for data in ("adult", "german")},
     **{f"adult.{name}.people_per_second": ">= 200" for name in ("REVISE", "CCHVAE", "CRUDS", "ROAR", "PROBE")},
 }
-
-
-def asked(name: str) -> str:
-    """What was asked of a figure; of some, whatever the method."""
-    if name in TARGET or not name.startswith(("adult", "compas", "heloc", "paper")):
-        return TARGET.get(name, "")
-    if name.endswith((".violations", ".broken")):
-        return "0"
-    return ">= .95" if name.endswith(".found") and name.startswith(SETS) else ""

@@ -21,6 +21,8 @@ from turnabout.provenance import versions
 from turnabout.typing import as_tuple, is_whole
 
 SMALL_PEOPLE = 20
+MOST, MOST_OPTIONS = 10_000, 1_000_000  # seeds and retrained models; options of a person
+LARGEST_SEED = 2**32 - 1  # that scikit-learn takes
 HINT = "see docs/bench.md for what a grid may say."
 
 
@@ -42,7 +44,13 @@ class BenchCell:
 
 
 @dataclass(frozen=True, eq=False)
-@checked(BenchError, people=Maybe(Whole(2)), options=Whole(1), retrained=Whole(0), time_limit=Maybe(Positive()))
+@checked(
+    BenchError,
+    people=Maybe(Whole(2)),
+    options=Whole(1, most=MOST_OPTIONS),
+    retrained=Whole(0, most=MOST),
+    time_limit=Maybe(Positive()),
+)
 class Grid:
     """Data sets x models x methods x seeds.
 
@@ -81,16 +89,11 @@ class Grid:
         if twice := [label for label in labels if labels.count(label) > 1]:
             raise BenchError(f"{twice[0]} stands twice in the methods.", hint="name it once, or give other parameters.")
         set_(self, "methods", entrants)
-        given_seeds = self.seeds
-        if isinstance(given_seeds, int) and is_whole(given_seeds, 1):
-            given_seeds = range(given_seeds)
-        seeds = as_tuple(given_seeds)
-        if not seeds or not all(is_whole(seed, 0) for seed in seeds) or len(set(seeds)) < len(seeds):
-            raise BenchError(
-                f"seeds={shown(self.seeds)} names no seeds.",
-                hint="write how many, as 5, or a list without repetitions, as [0, 1].",
-            )
-        set_(self, "seeds", tuple(int(seed) for seed in seeds))
+        set_(self, "seeds", known_seeds(self.seeds))
+        for name in ("people", "options", "retrained"):
+            value = getattr(self, name)
+            set_(self, name, None if value is None else int(value))
+        set_(self, "time_limit", None if self.time_limit is None else float(self.time_limit))
 
     @classmethod
     def from_dict(cls, document: Any) -> Grid:
@@ -154,6 +157,20 @@ def _listed(given: Any) -> Iterable[Any]:
     if not listed:
         raise BenchError(f"methods={shown(given)} is no list.", hint="write methods: [Wachter, NearestRow], or all.")
     return listed
+
+
+def known_seeds(given: Any) -> tuple[int, ...]:
+    """Seeds that are listed, or so many from 0."""
+    count = is_whole(given, 1) and int(given) <= MOST
+    seeds = as_tuple(range(int(given)) if count else given)
+    good = seeds and all(is_whole(seed, 0) and int(seed) <= LARGEST_SEED for seed in seeds)
+    if not good or len(set(seeds or ())) < len(seeds or ()):
+        raise BenchError(
+            f"seeds={shown(given)} names no seeds.",
+            hint=f"write how many, as 5, at most {MOST:,}, or a list without repetitions, as [0, 1], none above "
+            f"{LARGEST_SEED:,}.",
+        )
+    return tuple(int(seed) for seed in seeds or ())
 
 
 def known_names(what: str, given: Any, known: Collection[str]) -> tuple[str, ...]:

@@ -31,11 +31,11 @@ class CellLines:
         pieces = text.split(b"\n")
         for place, piece in enumerate(pieces):
             line = _line(piece)
-            is_last = not any(rest.strip() for rest in pieces[place + 1 :])
             if line is not None:
                 kept.append(line)
+            if line is not None or (not piece.strip() and place + 1 < len(pieces)):
                 end += len(piece) + 1
-            elif is_last:
+            elif place + 1 == len(pieces):  # without a line break: what was being written when a run was stopped
                 break
             else:
                 raise BenchError(

@@ -138,11 +138,11 @@ def _violations(case: BenchCase, answer: Recourse) -> pd.Series:
     return pd.Series(broken.any(axis=1).to_numpy(dtype=float), index=first.index)
 
 
-def broken_proposals(case: BenchCase, method: Method, seed: int) -> pd.Series:
-    """For each person, 1 where a row that the search itself proposes breaks a limit of theirs, else 0.
+def broken_proposals(case: BenchCase, method: Method, seed: int, time_limit: float | None = None) -> pd.Series:
+    """For each person, 1 where the first row that the search itself proposes breaks a limit of theirs, else 0.
 
     Nothing is mended before. Limits are what is fixed, directions, ranges and one level of each category. People
-    without a proposal, and those with an unreadable cell, have no entry.
+    without a proposal, and those with an unreadable cell, have no entry. Further rows may be hints for the core.
     """
     reading = case.problem.schema.read(case.people)
     readable = np.flatnonzero(~(reading.lost | reading.unreadable.any(1)))
@@ -150,13 +150,14 @@ def broken_proposals(case: BenchCase, method: Method, seed: int) -> pd.Series:
     for start in range(0, len(readable), method.chunk):
         part = readable[start : start + method.chunk]
         x = reading.x[torch.as_tensor(part)]
-        x_new = method.propose(x, seed=seed).x_new.cpu().to(x.dtype)
-        owner, slot = torch.isfinite(x_new).all(-1).nonzero(as_tuple=True)
-        kinds = metrics.broken_limits(case.problem, x[owner], x_new[owner, slot])
+        x_new = method.propose(x, seed=seed, time_limit=time_limit).x_new.cpu()
+        there = torch.isfinite(x_new).all(-1)
+        owner = there.any(1).nonzero().squeeze(1)
+        kinds = metrics.broken_limits(case.problem, x[owner], x_new[owner, there[owner].long().argmax(1)])
         owners.append(part[owner.numpy()])
         broken.append(kinds[["fixed", "direction", "range", "one_of_k"]].any(axis=1).to_numpy(dtype=bool))
     person = case.people.index[np.concatenate(owners)]
-    return pd.Series(np.concatenate(broken), index=person, dtype=float).groupby(level=0).max()
+    return pd.Series(np.concatenate(broken), index=person, dtype=float)
 
 
 def _group_gap(case: BenchCase, table: pd.DataFrame) -> float | None:

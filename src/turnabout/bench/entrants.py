@@ -14,6 +14,7 @@ from turnabout import methods
 from turnabout.core import Method, Problem, Recourse, Status
 from turnabout.documents import shown
 from turnabout.errors import BenchError, TurnaboutError
+from turnabout.parameters import check_parameters
 
 NOTHING = "doing nothing"
 KNOWN = {cls.__name__: cls for cls in methods.ALL}
@@ -56,6 +57,7 @@ class Entrant:
                 f"{kind.__name__} cannot be made of {shown(dict(parameters))}: {error}.",
                 hint="its parameters are those of its __init__.",
             ) from None
+        check_parameters(method)
         own = KNOWN.get(kind.__name__) is kind
         return cls(repr(method) if own else f"{kind.__module__}:{method!r}", method)
 

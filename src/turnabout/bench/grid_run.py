@@ -108,6 +108,10 @@ def _worked(units: list[Unit], jobs: int) -> Iterator[Lines]:
                     yield future.result()
                 except BrokenProcessPool:
                     lost.append(waiting[future])
+                except Exception as error:  # what a process cannot be sent: a parameter that does not pickle
+                    unit = waiting[future]
+                    reason = f"{type(error).__name__}: {error}; with jobs=1 nothing needs to be sent."
+                    yield [_failed(cell, unit, reason) for cell in unit.cells]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     for unit in lost:  # one of them ended its process, and took the others along: each gets a process of its own
@@ -157,9 +161,10 @@ def work(unit: Unit) -> Lines:
                     start = time.perf_counter()
                     method = cell.entrant.method.clone().fit(problem)
                     seconds = time.perf_counter() - start
-                    fitted = Fitted(method, seconds, broken_proposals(case, method, cell.seed))
+                    broken = broken_proposals(case, method, cell.seed, unit.settings["time_limit"])
+                    fitted = Fitted(method, seconds, broken)
                 lines.append(_line(cell, unit) | _measured(cell, case, fitted, unit))
-        except Exception as error:  # a method of somebody else may raise anything; the other cells go on
+        except (Exception, SystemExit) as error:  # a method of somebody else may raise anything; the other cells go on
             reason = error.message if isinstance(error, TurnaboutError) else str(error)
             lines.append(_failed(cell, unit, f"{type(error).__name__}: {reason}"))
         lines[-1]["cell_seconds"] = round(time.perf_counter() - begin, 3)

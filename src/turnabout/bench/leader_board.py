@@ -18,10 +18,20 @@ from turnabout.bench.entrants import NOTHING
 from turnabout.intervals import clopper_pearson, mean_interval
 
 DRAWS = 1000
+BAR = "\\|"  # in a cell of Markdown
 REAL = "real people"
 REFINED = {True: "yes", False: "no"}
 PLACE = ("protocol", "data", "model")
-SHARES = ("unseen_validity", "unseen_inlier", "plausible", "found", "valid", "violations", "broken_proposals")
+SHARES = (
+    "unseen_validity",
+    "unseen_inlier",
+    "plausible",
+    "found",
+    "valid",
+    "violations",
+    "broken_proposals",
+    "retrained",
+)
 DEFINED = ("found", "valid", "violations", "cost", "changes")
 """Measures that are 0 for doing nothing, whatever the people: they have no interval."""
 RANK = BoardMeasure("rank", "rank", 1)
@@ -34,9 +44,10 @@ class Board:
 
     For each method on each data set and model, a measure is the mean over seeds of its mean over people. Intervals
     hold 95 %: seeds are drawn with replacement, and within each its people; the same draws for all methods, so that
-    ranks, and how much a score is above that of doing nothing, have intervals too. A rank is the place by score among
-    all rows of a seed, averaged over seeds; whoever failed is last. Where a share is 0 or 1 for everybody, its interval
-    is the exact one. Measures of a whole answer have the interval of their cell, or, of several seeds, Student's.
+    ranks, and how much a score is above that of doing nothing, have intervals too. With few seeds they are too short. A
+    rank is the place by score among all rows of a seed, averaged over the seeds in which anybody has a score; whoever
+    failed is last. Where a share is 0 or 1 for everybody, its interval is the exact one. Measures of a whole answer
+    have the interval of their cell, or, of several seeds, Student's within the scale; times have none.
 
     lines : finished cells, as their file holds them.
     """
@@ -87,7 +98,9 @@ class Board:
         parts = []
         for title, table in self.shown():
             lines = [f"## {title}", "", f"| {' | '.join(table.columns)} |", "| --- " * table.shape[1] + "|"]
-            lines += [f"| {' | '.join(row)} |" for row in table.itertuples(index=False)]
+            lines += [
+                f"| {' | '.join(cell.replace('|', BAR) for cell in row)} |" for row in table.itertuples(index=False)
+            ]
             parts.append("\n".join(lines))
         if self.failures:
             told = [f"- {line}" for line in self.not_measured()]
@@ -178,6 +191,19 @@ class _Draws:
         (mean, drawn), (level, each) = self.means(line, "score"), self.means(still, "score")
         return mean - level, drawn - each
 
+    def ends(self, drawn: dict[int, np.ndarray]) -> tuple[float, float]:
+        """The ends of the interval of a mean over seeds, from the draws of each; some seeds may be absent.
+
+        The seeds are those drawn for everybody; of each draw those count that are there.
+        """
+        each = np.stack([drawn.get(seed, np.full(DRAWS, np.nan)) for seed in self.seeds], axis=1)
+        taken = np.take_along_axis(each, self.chosen, axis=1)
+        there = np.isfinite(taken)
+        with np.errstate(invalid="ignore"):
+            means = np.where(there, taken, 0.0).sum(1) / there.sum(1)
+        low, high = np.nanquantile(means, [0.025, 0.975])
+        return float(low), float(high)
+
     def ranks(self, rows: list[list[Line | None]]) -> list[tuple[float, float, float]]:
         """Of each row its rank by score, with its interval; rows hold a line for each seed, or None."""
         score = np.full((len(rows), len(self.seeds)), -np.inf)
@@ -187,10 +213,13 @@ class _Draws:
                 if line is not None and not line["failed"]:
                     mean, each = self.means(line, "score")
                     score[i, j], drawn[:, i, j] = np.nan_to_num(mean, nan=-np.inf), np.nan_to_num(each, nan=-np.inf)
-        value = _places(score[None])[0].mean(1)
-        places = np.take_along_axis(_places(drawn), self.chosen[:, None, :], axis=2).mean(2)
-        low, high = np.quantile(places, [0.025, 0.975], axis=0)
-        return list(zip(value.tolist(), low.tolist(), high.tolist()))
+        posed = np.isfinite(score).any(0)  # seeds in which anybody has a score
+        if not posed.any():
+            return [(np.nan, np.nan, np.nan)] * len(rows)
+        value = _places(score[None, :, posed])[0].mean(1)
+        places = np.where(posed, _places(drawn), np.nan)
+        ends = [self.ends({seed: row[:, j] for j, seed in enumerate(self.seeds)}) for row in places.swapaxes(0, 1)]
+        return [(mean, low, high) for mean, (low, high) in zip(value.tolist(), ends)]
 
 
 def _places(score: np.ndarray) -> np.ndarray:
@@ -204,25 +233,23 @@ def _measure(name: str, done: list[Line], draws: _Draws, nothing: dict[int, Line
     """The mean over seeds, and its interval."""
     if any(name in line["wholes"] for line in done):
         return _whole([line["wholes"][name] for line in done if name in line["wholes"]])
-    if any(name in line for line in done):
-        return _whole([[line[name], None, None] for line in done if name in line])
+    if any(name in line for line in done):  # times, of which a machine's noise tells more than seeds do
+        return float(np.mean([line[name] for line in done if name in line])), np.nan, np.nan
     if name == "over_nothing":
         pairs = [
             (line, nothing[line["seed"]]) for line in done if line["seed"] in nothing and line["method"] != NOTHING
         ]
-        found = [draws.lead(line, still) for line, still in pairs if not still["failed"]]
+        found = {line["seed"]: draws.lead(line, still) for line, still in pairs if not still["failed"]}
     else:
-        found = [draws.means(line, name) for line in done]
-    found = [each for each in found if np.isfinite(each[0])]
+        found = {line["seed"]: draws.means(line, name) for line in done}
+    found = {seed: each for seed, each in found.items() if np.isfinite(each[0])}
     if not found:
         return np.nan, np.nan, np.nan
-    drawn = np.stack([each for _, each in found], axis=1)
-    chosen = draws.chosen % len(found) if len(found) > 1 else np.zeros((DRAWS, 1), dtype=int)
-    low, high = np.nanquantile(np.take_along_axis(drawn, chosen, axis=1).mean(1), [0.025, 0.975])
+    low, high = draws.ends({seed: each for seed, (_, each) in found.items()})
     everybody = [value for line in done for value in line["values"].get(name, ()) if value is not None]
     if name in SHARES and len(set(everybody)) == 1 and everybody[0] in (0.0, 1.0):  # no draw sees beyond these
         low, high = clopper_pearson(int(sum(everybody)), len(everybody))
-    return float(np.mean([mean for mean, _ in found])), float(low), float(high)
+    return float(np.mean([mean for mean, _ in found.values()])), float(low), float(high)
 
 
 def _whole(found: list[list[float | None]]) -> tuple[float, float, float]:
@@ -231,7 +258,8 @@ def _whole(found: list[list[float | None]]) -> tuple[float, float, float]:
         value, low, high = (np.nan if end is None else float(end) for end in found[0])
         return value, low, high
     values = [float(value) for value, *_ in found if value is not None]
-    return float(np.mean(values)), *mean_interval(values)
+    low, high = np.clip(mean_interval(values), 0.0, None if max(values) > 1 else 1.0)  # shares, and gaps of scores
+    return float(np.mean(values)), float(low), float(high)
 
 
 def _named(name: str, value: float, low: float, high: float) -> dict[str, float]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from turnabout.bench.learners import pipeline
 from turnabout.core import Problem, Recourse
+from turnabout.errors import BenchError
 from turnabout.metrics.ordinary_rows import local_outlier_factor
 from turnabout.metrics.row_space import RowSpace
 from turnabout.schema import Schema
@@ -22,6 +23,11 @@ def forest_of_outcomes(schema: Schema, people: pd.DataFrame, labels: np.ndarray,
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.ensemble import RandomForestClassifier
 
+    if bool((labels == labels[0]).all()):
+        raise BenchError(
+            f"all {len(labels)} people of whom a judge is made have the same outcome.",
+            hint="choose another seed, or a larger data set.",
+        )
     forest = RandomForestClassifier(100, random_state=seed)
     folds = max(2, min(FOLDS, int(labels.sum()), int((~labels).sum())))
     weight = np.where(labels, 0.5 / max(labels.mean(), 1e-9), 0.5 / max(1 - labels.mean(), 1e-9))

@@ -21,6 +21,7 @@ from turnabout.core.limits import by_limits, limits_within, near_first, read_lim
 from turnabout.core.plan_stages import stages_for
 from turnabout.core.problem import Problem
 from turnabout.core.progress import Done
+from turnabout.core.project import check_shape
 from turnabout.core.providing import providable, with_provided
 from turnabout.core.refine import Criterion
 from turnabout.core.result import Proposal, Recourse, Status
@@ -163,12 +164,16 @@ class Method(Parameters, ABC):
     # -- the people -------------------------------------------------------------------------------------------
 
     @final
-    def propose(self, x: Tensor, options: int = 1, seed: int = 0) -> Proposal:
+    def propose(self, x: Tensor, options: int = 1, seed: int = 0, time_limit: float | None = None) -> Proposal:
         """What the search itself proposes for refused people x (n, d): nothing is projected, refined or verified."""
-        self._check(options, seed, None, None)
-        worker = copy.copy(self)
-        worker.run = Run(options=options, seed=seed)
-        return worker._search(x.to(self.device_))
+        self._check(options, seed, time_limit, None)
+        worker, x = copy.copy(self), x.to(self.device_)
+        worker.run = Run(options=options, seed=seed, time_limit=time_limit)
+        with worker.run.within(SEARCH):
+            proposal = worker._search(x)
+        if proposal.plans is None:
+            check_shape(proposal.x_new, x)
+        return proposal
 
     @final
     def find(

@@ -27,11 +27,7 @@ def _snapped(chunk: Chunk, proposal: Proposal) -> tuple[Tensor, Tensor]:
     """Proposals on legal values, rules kept where they can be: owners (c,) and rows (c, d), as many as time allows."""
     problem, x, run = chunk.problem, chunk.x, chunk.run
     proposals = proposal.x_new.to(x.dtype)
-    if proposals.dim() != 3 or proposals.shape[::2] != x.shape:
-        raise MethodError(
-            f"the search proposed a tensor of shape {tuple(proposals.shape)} for {len(x)} people.",
-            hint=f"return Proposal(x_new) with x_new of shape ({len(x)}, k, {x.shape[1]}).",
-        )
+    check_shape(proposals, x)
     owner, slot = torch.isfinite(proposals).all(-1).nonzero(as_tuple=True)
     if run.time_limit is not None:  # everyone's first proposal first
         first = slot.argsort(stable=True)
@@ -47,6 +43,15 @@ def _snapped(chunk: Chunk, proposal: Proposal) -> tuple[Tensor, Tensor]:
     rows = torch.cat([*near, *out])
     owner = owner[: sum(map(len, near))]
     return owner if proposal.minimal else torch.cat([owner, owner]), rows
+
+
+def check_shape(proposals: Tensor, x: Tensor) -> None:
+    """Refuse proposals that are not (n, k, d) for people x (n, d)."""
+    if proposals.dim() != 3 or proposals.shape[::2] != x.shape:
+        raise MethodError(
+            f"the search proposed a tensor of shape {tuple(proposals.shape)} for {len(x)} people.",
+            hint=f"return Proposal(x_new) with x_new of shape ({len(x)}, k, {x.shape[1]}).",
+        )
 
 
 def _mend(chunk: Chunk, x: Tensor, x_new: Tensor) -> Tensor:

@@ -12,9 +12,10 @@ from turnabout.core import GUARD, Problem
 def confident_margin(problem: Problem, confidence: float) -> float:
     """The margin of rows that the model accepts with such a confidence; none, where a yes itself asks for more.
 
-    Confidence is P(yes) for a cut-off at one half. A margin in log-odds must reach log(confidence / (1 - confidence)),
-    a margin in probability confidence - 1/2; other margins must reach the quantile 2 * confidence - 1 of the margins of
-    all accepted background rows.
+    Where the model gives P(yes), that must reach the confidence: a margin in log-odds must reach log(confidence /
+    (1 - confidence)) less the log-odds of the cut-off. A margin in log-odds without a cut-off, against the best of
+    several other classes, must reach the first of these; other margins must reach the quantile 2 * confidence - 1 of
+    the margins of all accepted background rows.
     """
     model, margin = problem.model, problem.background_margin
     if model.cut is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -48,7 +49,8 @@ class Cruds(LatentDescent):
     the person is accepted, and lowered otherwise; people who are not accepted start again with w further from that of
     the refused. For people whom no w makes accepted, the whole code (w, z) is searched, from those of accepted rows. Of
     the accepted rows met, the cheapest is proposed that the model accepts with confidence and that is as likely, as
-    an accepted person's row, as most accepted people's; `find` keeps to both where they can be had.
+    an accepted person's row, as most accepted people's. For people who meet none such, confidence is let go: the
+    cheapest likely row is proposed. `find` keeps to what was met.
 
     Labels are those of the problem, and without labels the model's own decisions. The published code leaves the output
     unbounded, decodes what the person cannot change and does not round; it takes the square of the Euclidean distance
@@ -59,9 +61,8 @@ class Cruds(LatentDescent):
     Parameters
     ----------
     lam : first weight of the cost; larger keeps closer to x.
-    confidence : of the model, that makes a row typical of accepted people: P(yes) for a cut-off at one half. A margin
-        in log-odds must reach log(confidence / (1 - confidence)), a margin in probability confidence - 1/2; other
-        margins must reach the quantile 2 * confidence - 1 of the margins of all accepted rows.
+    confidence : of the model, that makes a row typical of accepted people: P(yes) where the model gives it; see
+        `methods.confidence.confident_margin`.
     plausible : share of the accepted background rows that are less likely than every row proposed.
     lr, steps : Adam's step size in w, and its count in each round.
     rounds : rounds of the search over weights and starts.
@@ -112,14 +113,20 @@ class Cruds(LatentDescent):
     def _fit(self, problem: Problem) -> None:
         super()._fit(problem)
         self.sure_ = confident_margin(problem, self.confidence)
+        self.unsure_ = _key(np.zeros((0, problem.schema.d)))
+        self.aim_ = max(LEAST, self.sure_)
 
     @property
     def aim(self) -> float:
-        return max(LEAST, self.sure_)
+        return self.aim_
 
     def criterion(self, x: Tensor, x_new: Tensor) -> Tensor:
-        """(m,) whether rows are as likely as most accepted people, and accepted with confidence."""
-        return super().criterion(x, x_new) & (self.problem_.margin(x_new) >= self.sure_)
+        """(m,) whether rows are as likely as most accepted people, and accepted with confidence if x met such rows."""
+        likely = super().criterion(x, x_new)
+        if not len(self.unsure_):
+            return likely & (self.problem_.margin(x_new) >= self.sure_)
+        unsure = torch.from_numpy(np.isin(_key(x.cpu().numpy()), self.unsure_)).to(x.device)
+        return likely & (unsure | (self.problem_.margin(x_new) >= self.sure_))
 
     def _network(self, problem: Problem) -> nn.Module:
         assert problem.background_x is not None
@@ -147,8 +154,12 @@ class Cruds(LatentDescent):
 
     def _search(self, x: Tensor) -> Proposal:
         best = self.descend(self.space(x))
-        lost = (~best.met).nonzero().squeeze(1)
-        if len(lost) and not self.run.expired:
+        for confident in (True, False):
+            lost = (~best.met).nonzero().squeeze(1)
+            if not len(lost) or self.run.expired:
+                break
+            if not confident:  # `find` searches with a copy of the method, which alone remembers these people
+                self.unsure_, self.aim_ = np.unique(_key(x[lost].cpu().numpy())), LEAST
             second, first = self.descend(self.whole(x[lost])), best.take(lost)
             better = second.met | (second.cost < first.cost) | (~first.found & (second.margin > first.margin))
             best.put(lost[better], second.take(better))
@@ -172,3 +183,9 @@ class Cruds(LatentDescent):
             return (accepted + turn * BEYOND * (accepted - refused)).expand(len(mine), -1)
 
         return LatentSpace(self.problem_, x, self.coder, accepted.expand(len(x), -1), starts, z)
+
+
+def _key(rows: np.ndarray) -> np.ndarray:
+    """(n, d) -> (n,) rows as single values that can be compared."""
+    rows = np.ascontiguousarray(rows + 0.0)  # no negative zeros
+    return rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel()

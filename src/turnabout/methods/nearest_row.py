@@ -71,9 +71,8 @@ class NearestRow(Method):
     Parameters
     ----------
     pool : which rows (2) are likened to: "labels" (accepted in the records), "model" (by the model), or "both".
-    confidence : of the model in rows of the pools "model" and "both": P(yes) for a cut-off at one half. A margin in
-        log-odds must reach log(confidence / (1 - confidence)), a margin in probability confidence - 1/2; other
-        margins must reach the quantile 2 * confidence - 1 of the margins of all accepted rows.
+    confidence : of the model in rows of the pools "model" and "both": P(yes) where the model gives it; see
+        `methods.confidence.confident_margin`.
     adapt : whether rows are made possible for the person first.
     sparsity : whether mixtures (3) are proposed beside the rows.
     neighbours : rows looked at more closely for each person, and at least four for each option asked for. Of rows
@@ -119,7 +118,7 @@ class NearestRow(Method):
             )
         chosen = problem.background_x[self._pool(problem)]  # type: ignore[index]
         if self.adapt:  # rows that differ only in what nobody may change are one
-            chosen = _first_of_each(_legal(problem.schema, chosen), problem.schema)
+            chosen = _first_of_each(legal_rows(problem.schema, chosen), problem.schema)
         if self.rows is not None and len(chosen) > self.rows:
             chosen = chosen[torch.linspace(0, len(chosen) - 1, self.rows, device=chosen.device).long()]
         self.rows_ = chosen  # (m, d)
@@ -307,7 +306,7 @@ class Screen:
         return total
 
 
-def _legal(schema: Schema, rows: Tensor) -> Tensor:
+def legal_rows(schema: Schema, rows: Tensor) -> Tensor:
     """Rows with every number brought inside its bounds."""
     rows = rows.clone()
     for feature, s in zip(schema.features, schema.slices):

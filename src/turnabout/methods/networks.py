@@ -170,7 +170,13 @@ class NetworkMethod(Method):
                 f"{os.fspath(path)} holds a {saved.method}, not a {cls.__name__}.",
                 hint="turnabout.methods.load reads any of them.",
             )
-        method = cls(**saved.parameters)
+        try:
+            method = cls(**saved.parameters)
+        except TypeError as error:
+            raise MethodError(
+                f"{os.fspath(path)} holds a {cls.__name__} of another version: {error}.",
+                hint="fit and save it again with this version.",
+            ) from None
         method._saved = saved
         return method
 

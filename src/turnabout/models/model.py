@@ -80,11 +80,23 @@ class ShiftedJudge:
         return float(1 / (1 + np.exp(-(np.log(cut / (1 - cut)) + self.by))))
 
     @property
+    def log_odds_cut(self) -> float:
+        """The log-odds of the cut-off, also where the cut-off itself rounds to 1."""
+        return _log_odds_cut(self.judge) + self.by
+
+    @property
     def rule(self) -> str:
         return f"{self.judge.rule}, and by a margin of {self.by:g}"
 
     def __call__(self, table: pd.DataFrame) -> np.ndarray:
         return self.judge(table) - self.by
+
+
+def _log_odds_cut(judge: Judge) -> float:
+    if isinstance(judge, ShiftedJudge):
+        return judge.log_odds_cut
+    assert judge.cut is not None
+    return math.log(judge.cut / (1 - judge.cut))
 
 
 @runtime_checkable
@@ -322,7 +334,7 @@ class Model:
             return probability - cut
         if probability in (0, 1):
             return math.inf if probability else -math.inf
-        return math.log(probability / (1 - probability)) - math.log(cut / (1 - cut))
+        return math.log(probability / (1 - probability)) - _log_odds_cut(self._judge)
 
     def probability(self, x: Tensor) -> Tensor:
         """P(yes) of encoded rows, (..., d) -> (...); refuses models without probabilities."""

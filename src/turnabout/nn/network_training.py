@@ -27,15 +27,19 @@ Loss = Callable[[Tensor, float, torch.Generator], Tensor]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast a network is trained: Adam with a learning rate that falls to 0 along a half cosine."""
+    """How long and how fast a network is trained: Adam with a learning rate that falls to 0 along a half cosine.
+
+    epochs : how often a table is gone through at most; more where what is learned of a row is drawn anew each time.
+    """
 
     steps: int
     batch: int = 256
     lr: float = 2e-3
+    epochs: int = MOST_EPOCHS
 
     def steps_on(self, rows: int) -> int:
         """How many steps are taken on a table with so many rows."""
-        return max(1, min(self.steps, math.ceil(MOST_EPOCHS * (rows - held_out(rows)) / self.batch)))
+        return max(1, min(self.steps, math.ceil(self.epochs * (rows - held_out(rows)) / self.batch)))
 
 
 def held_out(rows: int) -> int:
