@@ -8,6 +8,7 @@ paper : GenRe's protocol on Adult, COMPAS and HELOC.
 strict : the strict protocol on these and German credit, all methods.
 speed : people in a second on Adult, training, FACE for everybody, the small board.
 checks : formulas against slow references.
+literal : GenRe's protocol re-implemented without turnabout, as an oracle.
 
 Needs the files of Adult, COMPAS and HELOC under TURNABOUT_DATA. A full run that was stopped goes on where it was.
 Boards work in as many processes as there are cores; speed in one, on one thread.
@@ -21,11 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from genre_rivals import boards, checks, speed, tables
+from genre_rivals import boards, checks, literal, speed, tables
 from ledger import Cell, Ledger
 from running import console, measure, parse
 
-PARTS = ("paper", "strict", "speed", "checks")
+PARTS = ("paper", "strict", "speed", "checks", "literal")
 MINUTES = {"paper": 35, "strict": 60}  # of a full run on two cores
 
 
@@ -46,6 +47,11 @@ def plan_cells(full: bool) -> list[Cell]:
         for data in ("adult", "german") if full else ("german",):
             run = partial(checks.auto_encoder, data, seed, 3000 if full else 300)
             cells.append(Cell(f"checks.vae.{data}", "checks", 8, run, seed))
+    for data in ("adult", "compas", "heloc") if full else ("compas",):
+        for seed in range(5 if full else 1):
+            seconds = {"adult": 80, "compas": 15, "heloc": 25}[data]
+            run = partial(literal.replay, data, seed, None if full else 100)
+            cells.append(Cell(f"literal.{data}", "literal", seconds, run, seed))
     return cells
 
 

@@ -43,6 +43,9 @@ def texts(figures: Figures) -> Iterator[str]:
     if rows := list(_speed(figures)):
         heads = ("method", "fit, s", "fit, CPU s", "people/s", "per CPU s", "refined: people/s", "per CPU s")
         yield _table("Adult in one batch, one thread", heads, rows)
+    if rows := list(_literal(figures)):
+        heads = ("row", "data", "as in bench", "re-implemented", "least and largest draw", "asked for")
+        yield _table("GenRe's score, by the protocol of bench and re-implemented literally", heads, rows)
     if rows := list(_found(figures)):
         yield _table("Share of people with an option (asked for: .95)", ("method", *list(TITLES.values())[:3]), rows)
     if rows := list(_violations(figures)):
@@ -102,6 +105,17 @@ def _speed(figures: Figures) -> Iterator[tuple[str, ...]]:
                 for part in ("people_per_second", "people_per_cpu_second")
             ]
             yield name, *fit, *rates
+
+
+def _literal(figures: Figures) -> Iterator[tuple[str, ...]]:
+    for name in ("nothing", "NNR_both"):
+        for data in TITLES:
+            entry, ours = figures.get(f"literal.{data}.{name}.score"), figures.get(f"paper.{data}.{name}.score")
+            if entry is not None:
+                ends = f"{entry['min']:.2f} to {entry['max']:.2f}" if "min" in entry else ""
+                told = "-" if ours is None else f"{ours['value']:.2f}"
+                asked = TARGET.get(f"paper.{data}.{name}.score", "")
+                yield name, TITLES[data], told, f"{entry['value']:.2f}", ends, asked
 
 
 def _found(figures: Figures) -> Iterator[tuple[str, ...]]:
