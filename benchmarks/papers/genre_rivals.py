@@ -75,7 +75,8 @@ def main(given: list[str] | None = None) -> None:
         for text in tables.texts(figures):
             print(text)
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in figures.items())
+        arguments.json.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

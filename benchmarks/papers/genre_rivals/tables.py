@@ -124,7 +124,7 @@ def _found(figures: Figures) -> Iterator[tuple[str, ...]]:
         ends = "" if name == "possible" else ".found"
         found = [figures.get(f"{data}.{name}{ends}") for data in sets]
         if any(found) and name != "nothing":
-            told = "at most, as far as proved" if name == "possible" else name
+            told = "for whom no plan is proved impossible" if name == "possible" else name
             yield told, *("-" if entry is None else f"{entry['value']:.3f}" for entry in found)
 
 
@@ -137,7 +137,8 @@ def _violations(figures: Figures) -> Iterator[tuple[str, ...]]:
 
 
 def _methods(figures: Figures, stem: str) -> list[str]:
-    return list(dict.fromkeys(name.removeprefix(stem).split(".")[0] for name in figures if name.startswith(stem)))
+    names = (name.removeprefix(stem).split(".") for name in figures if name.startswith(stem))
+    return list(dict.fromkeys(parts[0] for parts in names if len(parts) > 1))
 
 
 def _counted(entry: dict[str, Any]) -> str:
