@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -119,3 +121,12 @@ def test_the_command_fails_where_no_method_was_measured(tmp_path):
     grid.write_text("models: [net]\nmethods: [ExactLinear]\npeople: 2\noptions: 1\nretrained: 0\n")
     done = turnabout("bench", grid)
     assert done.returncode == 1 and "no method was measured" in done.told and "doing nothing" in done.stdout
+
+
+def test_without_matplotlib_the_board_is_written_without_its_figure(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    grid, out = tmp_path / "grid.yaml", tmp_path / "out"
+    grid.write_text(GRID)
+    done = turnabout("bench", grid, "--out", out)
+    assert done.returncode == 0 and "no figure is drawn: pictures need matplotlib" in done.told
+    assert sorted(file.name for file in out.iterdir()) == ["board.csv", "board.md", "cells.jsonl"]

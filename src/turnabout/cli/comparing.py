@@ -12,6 +12,7 @@ import typer
 from turnabout.cli.app import app
 from turnabout.cli.outputs import check_folder
 from turnabout.cli.screen import frame_table, out, say
+from turnabout.errors import TurnaboutError
 from turnabout.progress_bar import Bar
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ def compare(
     from turnabout import bench
 
     if folder is not None:
-        from turnabout.render.palette import need_matplotlib
-
         check_folder("out", folder)
-        need_matplotlib()
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     asked = bench.Grid() if grid is None else bench.Grid.load(grid)
@@ -61,7 +59,11 @@ def compare(
     if folder is not None:
         from turnabout.render import save_board
 
-        files = [*board.write(folder), save_board(board.table, folder / FIGURE)]
+        files = [*board.write(folder)]
+        try:
+            files.append(save_board(board.table, folder / FIGURE))
+        except TurnaboutError as error:  # without matplotlib
+            say(f"no figure is drawn: {error.message}")
         say(f"{', '.join(str(file) for file in files)} are written.")
     if board.nothing_measured:
         say("no method was measured.")

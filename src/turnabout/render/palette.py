@@ -20,7 +20,7 @@ def need_matplotlib() -> None:
     except ImportError:
         raise TurnaboutError(
             "pictures need matplotlib, which is not installed.",
-            hint='pip install "turnabout[plot]"; write_plan(answer, person) needs nothing more.',
+            hint='pip install "turnabout[plot]"; tables and texts need nothing more.',
         ) from None
 
 
