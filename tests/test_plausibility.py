@@ -238,4 +238,4 @@ def test_people_measured_once_say_the_same_of_every_answer():
         assert people.compare(answer) == ta.metrics.plausibility(answer, problem, gaussian(90, 9), seed=4)
         alone = ta.metrics.plausibility_per_option(answer, problem, gaussian(90, 9), seed=4)
         pd.testing.assert_frame_equal(people.per_option(answer), alone)
-    assert len(people.still) == 1  # all three are about the same people
+    assert len(people.refused_scores) == 1  # all three are about the same people

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import subprocess
 import sys
 import time
@@ -13,8 +12,9 @@ from ledger import Outcome
 
 import turnabout as ta
 from turnabout.bench import BenchCase
+from turnabout.bench.grid_run import with_own_background
 from turnabout.bench.protocols import PROTOCOLS
-from turnabout.core import Method, Problem
+from turnabout.core import Method
 
 
 class Watch:
@@ -33,20 +33,12 @@ def adult(people: int | None) -> BenchCase:
     return PROTOCOLS["strict"].pose("adult", "net", 0, people, 0)
 
 
-def alone(problem: Problem) -> Problem:
-    """The problem with its own copy of the background, for which every network is trained anew."""
-    copied = copy.copy(problem)
-    assert problem.background_x is not None
-    copied.background_x = problem.background_x.clone()
-    return copied
-
-
 def method(name: str, made: str, people: int) -> Outcome:
     """One method: fitting, and people in a second in one batch, without and with the walk back."""
     torch.set_num_threads(1)
     case, out = adult(people), Outcome()
     watch = Watch()
-    fitted: Method = getattr(ta.methods, made)().fit(alone(case.problem))
+    fitted: Method = getattr(ta.methods, made)().fit(with_own_background(case.problem))
     clock, cpu = watch.read()
     out.figures[f"adult.{name}.fit_seconds"], out.figures[f"adult.{name}.fit_cpu_seconds"] = (clock, 1), (cpu, 1)
     if name == "CCHVAE":  # all of its fit is the auto-encoder's training
@@ -66,7 +58,7 @@ def everybody(most: int | None) -> Outcome:
     torch.set_num_threads(1)
     case = adult(most)
     watch = Watch()
-    ta.methods.Face().fit(alone(case.problem)).find(case.people)
+    ta.methods.Face().fit(with_own_background(case.problem)).find(case.people)
     clock, cpu, n = *watch.read(), len(case.people)
     return Outcome({"adult.FACE.all_seconds": (clock, n), "adult.FACE.all_cpu_seconds": (cpu, n)})
 

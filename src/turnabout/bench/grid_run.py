@@ -157,7 +157,7 @@ def work(unit: Unit) -> Lines:
                 many = (unit.settings["people"], unit.settings["retrained"])
                 case = _case(cell.protocol, cell.data, cell.model, cell.seed, *many)
                 if cell.entrant.method is not None and fitted is None:
-                    problem = _own(case.problem)
+                    problem = with_own_background(case.problem)
                     start = time.perf_counter()
                     method = cell.entrant.method.clone().fit(problem)
                     seconds = time.perf_counter() - start
@@ -171,7 +171,7 @@ def work(unit: Unit) -> Lines:
     return lines
 
 
-def _own(problem: Problem) -> Problem:
+def with_own_background(problem: Problem) -> Problem:
     """The problem with its own copy of the background: networks are kept for each, and a method shall train its own."""
     copied = copy.copy(problem)
     copied.background_x = None if problem.background_x is None else problem.background_x.clone()

@@ -10,6 +10,7 @@ from torch import nn
 from turnabout.core import Problem, Proposal
 from turnabout.errors import MethodError
 from turnabout.methods.confidence import confident_margin
+from turnabout.methods.latent_samples import SPARE
 from turnabout.methods.networks import NetworkMethod
 from turnabout.methods.recourse_pairs import RecoursePairs, accepted_rows
 from turnabout.nn.cell_tokens import CellTokens
@@ -145,7 +146,7 @@ class GenRe(NetworkMethod):
     def _search(self, x: Tensor) -> Proposal:
         drawn = self.drawn(x)
         margin = self.ask(drawn)
-        best = margin.argsort(dim=1, descending=True, stable=True)[:, : max(self.run.options + 3, 4)]
+        best = margin.argsort(dim=1, descending=True, stable=True)[:, : self.run.options + SPARE]
         return Proposal(drawn.gather(1, best.unsqueeze(-1).expand(-1, -1, x.shape[1])))
 
     def drawn(self, x: Tensor) -> Tensor:

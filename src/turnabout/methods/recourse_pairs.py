@@ -84,11 +84,8 @@ class RecoursePairs:
 
 def adapted(problem: Problem, x: Tensor, rows: Tensor) -> Tensor:
     """Rows (..., d) as people x (..., d) could become them: stuck cells theirs, no forbidden move, rules mended."""
-    x_new = torch.clamp(rows, *problem.bounds(x))
-    x = x.expand_as(x_new)
-    gone = problem.schema.missing(rows)
-    x_new = torch.where(gone, x, x_new)  # no plan makes a cell missing
-    return problem.snap(x, x_new)
+    x = x.expand_as(rows)
+    return problem.snap(x, torch.where(problem.schema.missing(rows), x, rows))  # no plan makes a cell missing
 
 
 def accepted_rows(problem: Problem, confidence: float) -> Tensor:

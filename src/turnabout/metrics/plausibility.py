@@ -172,8 +172,8 @@ class RealPeople:
     ordinary : the fitted rows.
     z, scores : the real people as points in random order, and their scores.
     notes : whom they are.
-    still, told : scores of people who did nothing, and what the classifier says, by their points: most answers are
-        about the same people.
+    refused_scores, aucs : scores of people who did nothing, and AUCs of the classifier, by their points: most answers
+        are about the same people.
     """
 
     problem: Problem
@@ -182,8 +182,8 @@ class RealPeople:
     z: Tensor
     scores: RowScores
     notes: tuple[str, ...]
-    still: dict[bytes, RowScores] = field(default_factory=dict, repr=False)
-    told: dict[tuple[bytes, bytes], Auc | None] = field(default_factory=dict, repr=False)
+    refused_scores: dict[bytes, RowScores] = field(default_factory=dict, repr=False)
+    aucs: dict[tuple[bytes, bytes], Auc | None] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, problem: Problem, real: Any = None, seed: int = 0) -> RealPeople:
@@ -218,7 +218,7 @@ class RealPeople:
         reading = self.problem.schema.read(answer.people[answer.refused.to_numpy()])
         refused = ordinary.space.points(reading.x[torch.as_tensor(~reading.lost)])
         refused = _measured(refused, "refused people", rng, notes)
-        scored, still = ordinary.scores(options), self._still(refused)
+        scored, still = ordinary.scores(options), self._scores_of_refused(refused)
         groups: dict[Rows, RowGroup] = {
             "options": RowGroup(options, scored, scored),
             "real people": RowGroup(self.z, self.scores, others),
@@ -244,11 +244,11 @@ class RealPeople:
         table["nearest_row"] = scores.nearest
         return table
 
-    def _still(self, refused: Tensor) -> RowScores:
+    def _scores_of_refused(self, refused: Tensor) -> RowScores:
         key = refused.numpy().tobytes()
-        if key not in self.still:
-            self.still[key] = self.ordinary.scores(refused)
-        return self.still[key]
+        if key not in self.refused_scores:
+            self.refused_scores[key] = self.ordinary.scores(refused)
+        return self.refused_scores[key]
 
     def _told_apart(self, groups: dict[Rows, RowGroup], notes: list[str]) -> list[PlausibilityLine]:
         """Options and refused people against real people, held out first; and one half of these against the other."""
@@ -282,9 +282,9 @@ class RealPeople:
     def _known_auc(self, a: np.ndarray, b: np.ndarray) -> Auc | None:
         """Of rows that are the same in most answers."""
         key = a.tobytes(), b.tobytes()
-        if key not in self.told:
-            self.told[key] = two_sample_auc(a, b, self.seed)
-        return self.told[key]
+        if key not in self.aucs:
+            self.aucs[key] = two_sample_auc(a, b, self.seed)
+        return self.aucs[key]
 
 
 def _measured(z: Tensor, what: str, rng: np.random.Generator, notes: list[str]) -> Tensor:
